@@ -1,0 +1,19 @@
+"""The one exception users meet: a single line that says what, where and what to do."""
+
+
+class RlcrError(Exception):
+    """A mistake in what the user gave us. The command line prints its text and exits with status 2."""
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The tail of an "unknown name" message: the nearest known name, if any is near, and all of them.
+
+    >>> nearest("bier", ["brier", "log"])
+    'did you mean brier? Known: brier, log'
+    """
+    # difflib is slow to import, and only a failing command needs it.
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"{hint}Known: {', '.join(known)}"

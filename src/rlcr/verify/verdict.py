@@ -1,0 +1,38 @@
+"""The three things a verifier can say about an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rlcr.problem import Problem
+
+Outcome = Literal["correct", "wrong", "unscorable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Correct, wrong or unscorable, with the reason where it is not obvious.
+
+    Unscorable means that *we* could not tell (a gold that does not parse, a verifier that ran out of
+    time, a judge that said neither yes nor no). It is never counted as wrong. An answer that is absent
+    or is not an answer is wrong: that is the model's doing.
+    """
+
+    outcome: Outcome
+    reason: str = ""
+
+    @property
+    def correct(self) -> bool | None:
+        """True, False, or None when unscorable."""
+        return None if self.outcome == "unscorable" else self.outcome == "correct"
+
+
+#: A verifier compares answers with the golds of their problems, a whole batch at once.
+#: ``None`` stands for "the response holds no answer".
+Verifier = Callable[[Sequence[Problem], Sequence[str | None]], list[Verdict]]
+
+CORRECT = Verdict("correct")
+WRONG = Verdict("wrong")
+NO_ANSWER = Verdict("wrong", "no answer")
