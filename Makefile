@@ -1,0 +1,37 @@
+# On a new machine every target makes its own environment first; after that set-up costs nothing.
+#   make setup        the environment in .venv
+#   make quickstart   train and evaluate a small model (not there yet)
+#   make test         the tests
+#   make check        lint, format and types
+#   make bench        speed, as ratios against peers, written to benchmarks/results.json
+
+PYTHON ?= python3
+# The build of torch that fits your hardware. It goes in first: left to the others, pip may choose another.
+TORCH ?= torch==2.13.0
+EXTRAS ?= dev,train,gym
+BIN := .venv/bin
+
+.PHONY: setup quickstart test check bench
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
+	touch $@
+
+quickstart:
+	@echo "make quickstart: not there yet. It will train a small model with RLCR; see README.md for what works today." >&2
+	@exit 1
+
+test: setup
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+check: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+
+bench: setup
+	$(BIN)/python benchmarks/run.py

@@ -1,0 +1,214 @@
+"""Reading the user's tables a row at a time: JSONL, CSV (both also gzipped) and Parquet.
+
+Every error names the file, the line and the column. Nothing is held in memory but the row at hand.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from rlcr.errors import RlcrError, nearest
+
+#: Called now and then with the share of the file that has been read, from 0 to 1.
+Progress = Callable[[float], None]
+
+_ROWS_A_TICK = 1000
+_PARQUET_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: where it came from, and its cells by column name."""
+
+    file: Path
+    line: int
+    cells: dict[str, Any]
+
+    def error(self, column: str, problem: str) -> RlcrError:
+        """The error that says what is wrong in which cell."""
+        return RlcrError(f"{self.file}, line {self.line}, column {column}: {problem}")
+
+
+def read_rows(path: Path | str, columns: Sequence[str], *, progress: Progress | None = None) -> Iterator[Row]:
+    """Yield the rows of a file. Each must have all of ``columns``; a file without rows is an error.
+
+    The kind of file is told by its name: ``.csv``, ``.parquet``, and JSON Lines for ``.jsonl``,
+    ``.ndjson`` and ``.json``; gzip by its content. In Parquet a "line" is the number of the row.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise RlcrError(f"{path}: is a directory; give a .jsonl, .csv or .parquet file")
+    if not path.exists():
+        raise RlcrError(f"{path}: no such file")
+    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    readers = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl, ".ndjson": _jsonl, ".json": _jsonl}
+    if suffix not in readers:
+        known = ".jsonl, .csv (also .gz) or .parquet"
+        raise RlcrError(f"{path}: cannot tell what kind of table this is; name it {known}")
+    empty = True
+    for row in readers[suffix](path, columns, progress):
+        for column in columns:
+            if column not in row.cells:
+                raise _no_column(f"{path}, line {row.line}", column, list(row.cells))
+        empty = False
+        yield row
+    if empty:
+        raise RlcrError(f"{path}: has no rows")
+    if progress:
+        progress(1.0)
+
+
+def _no_column(where: str, column: str, present: list[str]) -> RlcrError:
+    return RlcrError(f"{where}: no column {column!r}; {nearest(column, present)}")
+
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[tuple[IO[str], IO[bytes]]]:
+    """The text of a file, gunzipped if need be, and the raw file beneath it, whose position is progress."""
+    with open(path, "rb") as raw:
+        zipped = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        # Cast because the stubs do not know that GzipFile is a good buffer for TextIOWrapper.
+        buffer: Any = gzip.GzipFile(fileobj=raw) if zipped else raw
+        with io.TextIOWrapper(buffer, encoding="utf-8-sig", newline="") as text:
+            yield text, raw
+
+
+def _jsonl(path: Path, _: Sequence[str], progress: Progress | None) -> Iterator[Row]:
+    size = max(path.stat().st_size, 1)
+    line = 0
+    with _open_text(path) as (text, raw):
+        try:
+            for line, content in enumerate(text, start=1):  # noqa: B007 (the handlers below read it)
+                if progress and line % _ROWS_A_TICK == 0:
+                    progress(raw.tell() / size)
+                if content.isspace():
+                    continue
+                cells = json.loads(content)
+                if not isinstance(cells, dict):
+                    raise RlcrError(
+                        f"{path}, line {line}: expected a JSON object on every line, "
+                        f"found {type(cells).__name__}"
+                    )
+                yield Row(path, line, cells)
+        except json.JSONDecodeError as error:
+            raise RlcrError(f"{path}, line {line}: not JSON: {error.msg} at character {error.colno}") from None
+        except RecursionError:
+            raise RlcrError(f"{path}, line {line}: JSON nested too deeply") from None
+        except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
+            raise _unreadable(path, line, error) from None
+
+
+def _csv(path: Path, columns: Sequence[str], progress: Progress | None) -> Iterator[Row]:
+    size = max(path.stat().st_size, 1)
+    csv.field_size_limit(2**31 - 1)  # completions are longer than the default of 128 KiB
+    with _open_text(path) as (text, raw):
+        reader = csv.reader(text, strict=True)
+        try:
+            header = next(reader, [])
+            for column in columns:
+                if header and column not in header:
+                    raise _no_column(f"{path}, line 1", column, header)
+            for count, values in enumerate(reader):
+                if progress and count % _ROWS_A_TICK == 0:
+                    progress(raw.tell() / size)
+                if not values:
+                    continue
+                if len(values) != len(header):
+                    raise RlcrError(
+                        f"{path}, line {reader.line_num}: {len(values)} cells under {len(header)} columns"
+                    )
+                yield Row(path, reader.line_num, dict(zip(header, values, strict=True)))
+        except csv.Error as error:
+            raise RlcrError(f"{path}, line {reader.line_num}: not CSV: {error}") from None
+        except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
+            raise _unreadable(path, reader.line_num, error) from None
+
+
+def _unreadable(path: Path, line: int, error: Exception) -> RlcrError:
+    if isinstance(error, UnicodeDecodeError):
+        return RlcrError(f"{path}, after line {line}: not UTF-8 text; is this a binary file?")
+    if isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile)):
+        return RlcrError(f"{path}, after line {line}: damaged gzip file ({error})")
+    return RlcrError(f"{path}: cannot be read: {error}")
+
+
+def _parquet(path: Path, columns: Sequence[str], progress: Progress | None) -> Iterator[Row]:
+    # pyarrow takes 0.2 s to import; most tables are JSONL.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            present = file.schema_arrow.names
+            for column in columns:
+                if column not in present:
+                    raise _no_column(str(path), column, present)
+            line = 0
+            for batch in file.iter_batches(batch_size=_PARQUET_BATCH, columns=list(columns)):
+                for cells in batch.to_pylist():
+                    line += 1
+                    yield Row(path, line, cells)
+                if progress:
+                    progress(line / max(file.metadata.num_rows, 1))
+    except (pa.ArrowException, OSError) as error:
+        raise RlcrError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from None
+
+
+# --- cells ------------------------------------------------------------------------------------------
+
+
+def samples(cell: Any) -> list[Any]:
+    """The values of a cell: a list holds several samples of one question (in CSV written as JSON).
+
+    >>> samples("[0.5, 0.7]"), samples([1, 0]), samples(0.5)
+    ([0.5, 0.7], [1, 0], [0.5])
+    """
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        try:
+            cell = json.loads(cell)
+        except json.JSONDecodeError:
+            return [cell]  # an ordinary text that begins with a bracket
+    return list(cell) if isinstance(cell, (list, tuple)) else [cell]
+
+
+def as_correct(value: Any) -> bool | None:
+    """A verdict cell: true/false, 1/0, "correct"/"wrong"; empty or "unscorable" is None. Else ValueError."""
+    if value is None or (isinstance(value, float) and value != value):
+        return None
+    if isinstance(value, (bool, int, float)) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in ("1", "1.0", "true", "correct"):
+            return True
+        if text in ("0", "0.0", "false", "wrong"):
+            return False
+        if text in ("", "nan", "none", "null", "unscorable"):
+            return None
+    raise ValueError(f"{value!r} is neither right nor wrong; expected 1 or 0, true or false, or empty")
+
+
+def as_confidence(value: Any) -> float | None:
+    """A confidence cell: a number in [0, 1]; empty is None. Else ValueError."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in ("", "none", "null")):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a number; a confidence is a number from 0 to 1")
+    if not 0 <= number <= 1:
+        hint = " (a percentage? divide by 100)" if 1 < number <= 100 else ""
+        raise ValueError(f"confidence {number:g} is outside [0, 1]{hint}")
+    return number
