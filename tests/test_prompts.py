@@ -1,5 +1,7 @@
 """Prompts carry every instruction of the paper, and become text with and without a chat template."""
 
+from typing import Any
+
 import jinja2
 import pytest
 
@@ -17,14 +19,14 @@ class TemplateTokenizer:
     def __init__(self, chat_template: str | None) -> None:
         self.chat_template = chat_template
 
-    def apply_chat_template(self, conversation, *, tokenize: bool, add_generation_prompt: bool) -> str:
+    def apply_chat_template(self, conversation: Any, *, tokenize: bool = True, **kwargs: Any) -> str:
         def refuse(message: str) -> None:
             raise jinja2.TemplateError(message)
 
         assert not tokenize
         assert self.chat_template
         template = jinja2.Environment().from_string(self.chat_template)
-        return template.render(messages=conversation, add_generation_prompt=add_generation_prompt, refuse=refuse)
+        return template.render(messages=conversation, refuse=refuse, **kwargs)
 
 
 CHATML = (

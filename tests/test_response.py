@@ -14,7 +14,24 @@ GOOD = "<think>a</think><answer>b</answer><analysis>c</analysis><confidence>0.7<
 # Text with all that can trip a parser: tags, halves of tags, digits of other scripts, NUL, emoji.
 pieces = st.sampled_from(
     [f"<{slash}{tag}>" for tag in TAGS for slash in ("", "/")]
-    + ["0.5", "1", "90%", "nan", "-1", "1e999", "٠.٥", "０", "<", "</", "<answer", "\0", "👩‍🔬", " ", "\n", "text"]
+    + [
+        "0.5",
+        "1",
+        "90%",
+        "nan",
+        "-1",
+        "1e999",
+        "٠.٥",
+        "０",
+        "<",
+        "</",
+        "<answer",
+        "\0",
+        "👩‍🔬",
+        " ",
+        "\n",
+        "text",
+    ]
 )
 tagged_text = st.lists(pieces, max_size=30).map("".join)
 any_text = st.one_of(tagged_text, st.text(max_size=200))
@@ -189,8 +206,14 @@ def test_what_strict_accepts_the_others_read_alike(text: str, name: str, think_o
         assert strict.confidence in (None, paper.confidence)
 
 
-@given(name=format_names, body=st.text(alphabet="<>/answerthink 0.5", max_size=60), confidence=st.sampled_from(["0", ".5"]))
-def test_lenient_agrees_with_strict_on_responses_that_are_nearly_all_well_formed(name, body, confidence) -> None:
+@given(
+    name=format_names,
+    body=st.text(alphabet="<>/answerthink 0.5", max_size=60),
+    confidence=st.sampled_from(["0", ".5"]),
+)
+def test_lenient_agrees_with_strict_on_responses_that_are_nearly_all_well_formed(
+    name, body, confidence
+) -> None:
     parts = {"think": body, "answer": "x", "analysis": body, "confidence": confidence}
     text = FORMATS[name].render(**{tag: parts[tag] for tag in FORMATS[name].tags})
     strict, lenient = parse(text, name), parse(text, name, mode="lenient")

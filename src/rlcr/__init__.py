@@ -1,1 +1,48 @@
-"""RLCR."""
+"""RLCR: reinforcement learning with calibration rewards.
+
+The public API on one screen. Nothing here imports torch, matplotlib or sympy.
+
+    parse(text, "rlcr")                        the parts and the confidence of a response
+    verify.verify(problems, answers)           correct, wrong or unscorable
+    get_reward("rlcr").score(texts, problems)  rewards, part by part
+    check_incentives(rule, lam)                does a reward pay for honesty and for being right?
+    metrics.summary(correct, confidence)       accuracy, AUROC, Brier, ECE and more, with intervals
+    score(completions, golds)                  all of it, for generations made anywhere
+"""
+
+__version__ = "0.1.0"
+
+from rlcr import metrics, verify
+from rlcr.errors import RlcrError
+from rlcr.grading import score
+from rlcr.problem import Problem
+from rlcr.prompts import load_prompt, messages, render
+from rlcr.response import FORMATS, Response, ResponseFormat, parse
+from rlcr.reward import REWARDS, Reward, RewardParts, get_reward, group_advantages
+from rlcr.scoring import RULES, ScoringRule, check_incentives, log_clipped
+from rlcr.verify import Verdict
+
+__all__ = [
+    "FORMATS",
+    "REWARDS",
+    "RULES",
+    "Problem",
+    "Response",
+    "ResponseFormat",
+    "Reward",
+    "RewardParts",
+    "RlcrError",
+    "ScoringRule",
+    "Verdict",
+    "check_incentives",
+    "get_reward",
+    "group_advantages",
+    "load_prompt",
+    "log_clipped",
+    "messages",
+    "metrics",
+    "parse",
+    "render",
+    "score",
+    "verify",
+]

@@ -33,12 +33,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcr import verify as verification
 from rlcr.errors import RlcrError, nearest
 from rlcr.problem import Problem
 from rlcr.response import Response, get_format, parse
 from rlcr.scoring import BRIER, SPHERICAL, ScoringRule, log_clipped
-from rlcr.verify import Grading, Verdict
+from rlcr.verify import Grading, Verdict, verify
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -104,7 +103,7 @@ class Reward:
                     "use a bounded one (brier, spherical, log-clipped)"
                 )
             if "confidence" not in get_format(self.format).tags:
-                raise RlcrError(f"format {self.format} has no confidence to calibrate: use confidence or rlcr")
+                raise RlcrError(f"format {self.format} has no confidence: use confidence or rlcr")
 
     def score(
         self,
@@ -120,7 +119,7 @@ class Reward:
         responses = [parse(text, self.format, think_open=think_open) for text in completions]
         # The answer of a malformed response is None: wrong, without asking the verifier.
         answers = [response.answer for response in responses]
-        verdicts = verification.verify(problems, answers, grading=grading)
+        verdicts = verify(problems, answers, grading=grading)
         return Scored(responses, verdicts, self.reward(responses, verdicts))
 
     def reward(self, responses: Sequence[Response], verdicts: Sequence[Verdict]) -> RewardParts:
@@ -144,7 +143,7 @@ class Reward:
         if "calibration" in self.weights:
             parts["calibration"] = np.where(scorable, self._calibration(responses, correct, well_formed), 0.0)
         if "abstention" in self.weights:
-            parts["abstention"] = abstained * self.abstention_value
+            parts["abstention"] = np.where(abstained, self.abstention_value, 0.0)
         total = np.zeros(len(responses))
         for name, values in parts.items():
             total += self.weights[name] * values

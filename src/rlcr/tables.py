@@ -88,7 +88,7 @@ def _jsonl(path: Path, _: Sequence[str], progress: Progress | None) -> Iterator[
     line = 0
     with _open_text(path) as (text, raw):
         try:
-            for line, content in enumerate(text, start=1):  # noqa: B007 (the handlers below read it)
+            for line, content in enumerate(text, start=1):
                 if progress and line % _ROWS_A_TICK == 0:
                     progress(raw.tell() / size)
                 if content.isspace():
@@ -101,7 +101,7 @@ def _jsonl(path: Path, _: Sequence[str], progress: Progress | None) -> Iterator[
                     )
                 yield Row(path, line, cells)
         except json.JSONDecodeError as error:
-            raise RlcrError(f"{path}, line {line}: not JSON: {error.msg} at character {error.colno}") from None
+            raise RlcrError(f"{path}, line {line}: not JSON: {error.msg} at column {error.colno}") from None
         except RecursionError:
             raise RlcrError(f"{path}, line {line}: JSON nested too deeply") from None
         except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:

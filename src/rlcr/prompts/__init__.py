@@ -60,9 +60,7 @@ def load_prompt(name_or_path: str, *, format: str | None = None) -> Prompt:
     try:
         text = path.read_text(encoding="utf-8").strip()
     except UnicodeDecodeError as error:
-        raise RlcrError(
-            f"{path}: not UTF-8 text ({error.reason} at byte {error.start})"
-        ) from None
+        raise RlcrError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
     if not text:
         raise RlcrError(f"{path}: the prompt file is empty")
     return Prompt(str(path), text, get_format(format).name)

@@ -1,1 +1,93 @@
-"""Verification."""
+"""Is an answer right? Correct, wrong or unscorable, by the verifier that the problem names.
+
+``strict`` grading is the default. ``paper`` grading reproduces the authors' published numbers: it differs for
+``exact`` and ``math``, which they graded by one and the same rule (:mod:`rlcr.verify.paper`), and not for
+``choice``, which they left to a judge. Importing this imports neither sympy nor math-verify.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Literal
+
+from rlcr.errors import RlcrError, nearest
+from rlcr.problem import Problem
+from rlcr.verify.choice import verify_choice
+from rlcr.verify.exact import normalise, verify_exact
+from rlcr.verify.judge import Message, TextModel, make_judge
+from rlcr.verify.math import verify_math
+from rlcr.verify.paper import verify_paper
+from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Outcome, Verdict, Verifier
+
+Grading = Literal["strict", "paper"]
+
+VERIFIERS: dict[str, Verifier] = {"exact": verify_exact, "math": verify_math, "choice": verify_choice}
+PAPER_VERIFIERS: dict[str, Verifier] = {"exact": verify_paper, "math": verify_paper, "choice": verify_choice}
+
+_GRADINGS: dict[str, dict[str, Verifier]] = {"strict": VERIFIERS, "paper": PAPER_VERIFIERS}
+
+__all__ = [
+    "CORRECT",
+    "NO_ANSWER",
+    "PAPER_VERIFIERS",
+    "VERIFIERS",
+    "WRONG",
+    "Grading",
+    "Message",
+    "Outcome",
+    "TextModel",
+    "Verdict",
+    "Verifier",
+    "get_verifier",
+    "make_judge",
+    "normalise",
+    "verify",
+]
+
+
+def get_verifier(name: str, grading: Grading = "strict") -> Verifier:
+    """The verifier of that name. ``judge`` is not among them: it needs a model (:func:`make_judge`)."""
+    if grading not in _GRADINGS:
+        raise RlcrError(f"unknown grading {grading!r}: {nearest(grading, list(_GRADINGS))}")
+    verifiers = _GRADINGS[grading]
+    if name not in verifiers:
+        raise RlcrError(f"unknown verifier {name!r}: {nearest(name, list(verifiers))}")
+    return verifiers[name]
+
+
+def verify(
+    problems: Sequence[Problem],
+    answers: Sequence[str | None],
+    *,
+    grading: Grading = "strict",
+    judge: Verifier | None = None,
+) -> list[Verdict]:
+    """A verdict for each answer, in order, each by the verifier its own problem names.
+
+    Problems whose verifier is ``judge`` need ``judge``, made by :func:`make_judge`.
+
+    >>> problem = Problem("1", "Who sang Yesterday?", ("The Beatles",), "exact")
+    >>> verify([problem, problem], ["beatles", None])
+    [Verdict(outcome='correct', reason=''), Verdict(outcome='wrong', reason='no answer')]
+    """
+    if len(problems) != len(answers):
+        raise ValueError(f"{len(problems)} problems but {len(answers)} answers")
+    rows_of: defaultdict[str, list[int]] = defaultdict(list)
+    for row, problem in enumerate(problems):
+        rows_of[problem.verifier].append(row)
+    # All names are looked up before any work is done: a typing error should not cost a finished batch.
+    chosen = {name: _choose(name, grading, judge, problems[rows[0]]) for name, rows in rows_of.items()}
+    verdicts: dict[int, Verdict] = {}
+    for name, rows in rows_of.items():
+        found = chosen[name]([problems[row] for row in rows], [answers[row] for row in rows])
+        verdicts.update(zip(rows, found, strict=True))
+    return [verdicts[row] for row in range(len(problems))]
+
+
+def _choose(name: str, grading: Grading, judge: Verifier | None, example: Problem) -> Verifier:
+    if name != "judge":
+        return get_verifier(name, grading)
+    if judge is None:
+        raise RlcrError(f"problem {example.id} is graded by a judge: pass judge=make_judge(model)")
+    return judge

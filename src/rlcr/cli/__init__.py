@@ -1,0 +1,48 @@
+"""The command line. Each command parses its arguments and calls one function."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import rlcr
+from rlcr.cli import measuring
+from rlcr.errors import RlcrError
+
+app = typer.Typer(
+    name="rlcr",
+    help="Language models that say how sure they are, and are right about it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("metrics")(measuring.metrics)
+app.command("score")(measuring.score)
+app.command("check-reward")(measuring.check_reward)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(rlcr.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line. A mistake of the user's is one line on standard error and exit status 2."""
+    try:
+        app()
+    except RlcrError as error:
+        print(f"rlcr: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,115 @@
+"""`rlcr metrics`, `rlcr score` and `rlcr check-reward`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from rlcr import grading as grader
+from rlcr import measure, scoring
+from rlcr.progress import progress_bar
+from rlcr.report import figures, terminal
+
+Table = Annotated[Path, typer.Argument(help="JSONL, CSV (both also .gz) or Parquet.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+Resamples = Annotated[int, typer.Option(help="Bootstrap resamples behind the intervals; 0 for none.", min=0)]
+
+
+def metrics(
+    file: Table,
+    correct: Annotated[str, typer.Option(metavar="COL", help="Column of verdicts: 1 or 0, true or false.")],
+    confidence: Annotated[str, typer.Option(metavar="COL", help="Column of confidences from 0 to 1.")],
+    by: Annotated[
+        str | None, typer.Option(metavar="COL", help="Also measure each group of rows, and their average.")
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option(metavar="COL", help="Rows alike in this column are samples of one question.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw a reliability diagram (.png, .svg or .pdf).")
+    ] = None,
+    resamples: Resamples = 1000,
+    as_json: Json = False,
+) -> None:
+    """How accurate and how calibrated? From verdicts and confidences you already have.
+
+    A list in a cell holds several samples of that question; questions are then what the bootstrap
+    resamples. An empty verdict is unscorable: counted, and left out.
+    """
+    with progress_bar("reading") as reading:
+        columns = measure.read_columns(
+            file, correct=correct, confidence=confidence, by=by, question=question, progress=reading
+        )
+    with progress_bar("measuring") as measuring:
+        measurement = columns.measure(resamples=resamples, progress=measuring)
+    if plot:
+        diagram = figures.reliability_diagram(measurement.reliability(), measurement.overall, file.name)
+        figures.save(diagram, plot)
+    if as_json:
+        print(json.dumps(measurement.to_dict()))
+    else:
+        terminal.print_measurement(measurement)
+
+
+def score(
+    file: Table,
+    completion: Annotated[str, typer.Option(metavar="COL", help="Column of model outputs.")],
+    gold: Annotated[str, typer.Option(metavar="COL", help="Column of right answers; a list holds aliases.")],
+    format: Annotated[str, typer.Option(metavar="NAME", help="Tag set: rlvr, confidence or rlcr.")] = "rlcr",
+    verifier: Annotated[str, typer.Option(metavar="NAME", help="exact, math or choice.")] = "exact",
+    grading: Annotated[
+        Literal["strict", "paper"],
+        typer.Option(help="strict, or as the paper's authors graded (strict is then reported beside it)."),
+    ] = "strict",
+    choices: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column of options, for the choice verifier.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a line of JSON for each completion.")
+    ] = None,
+    resamples: Resamples = 1000,
+    as_json: Json = False,
+) -> None:
+    """Grade generations made anywhere: parse them, verify the answers, measure the confidences."""
+    with progress_bar("grading") as reading, progress_bar("measuring") as measuring:
+        scores = grader.score_file(
+            file,
+            completion=completion,
+            gold=gold,
+            format=format,
+            verifier=verifier,
+            grading=grading,
+            choices=choices,
+            out=out,
+            resamples=resamples,
+            reading=reading,
+            measuring=measuring,
+        )
+    if as_json:
+        print(json.dumps(scores.to_dict()))
+    else:
+        terminal.print_scores(scores)
+
+
+def check_reward(
+    rule: Annotated[
+        str, typer.Option(metavar="NAME", help="brier, log, log-clipped or spherical.")
+    ] = "brier",
+    lam: Annotated[float, typer.Option(help="Weight of correctness against the scoring rule.")] = 1.0,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the expected reward (.png, .svg or .pdf).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Does the reward lam * correct - S(confidence, correct) pay for honesty, and for being right?"""
+    report = scoring.check_incentives(scoring.get_rule(rule), lam)
+    if plot:
+        brier = scoring.check_incentives(scoring.BRIER)  # for comparison
+        figures.save(figures.expected_reward([report] if rule == "brier" else [report, brier]), plot)
+    if as_json:
+        print(json.dumps(terminal.incentives_to_dict(report)))
+    else:
+        terminal.print_incentives(report)

@@ -1,0 +1,276 @@
+"""Grade generations made anywhere: parse, verify, measure.
+
+Two gradings. ``strict`` (the default) reads leniently, so that a misplaced tag does not hide an answer, and
+compares both sides as what they mean. ``paper`` reads and compares as the authors' evaluation code does,
+and exists to reproduce published numbers; its strict counterpart is always reported beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import IO, Any
+
+from rlcr.errors import RlcrError
+from rlcr.measure import Columns, Measurement
+from rlcr.problem import Problem
+from rlcr.response import Response, get_format, parse
+from rlcr.tables import Progress, Row, read_rows, samples
+from rlcr.verify import Grading, Verdict, get_verifier, verify
+
+# Completions held at once: enough to keep the verifier's processes busy, few enough to stay small.
+_BATCH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What was found in one completion. ``row`` is its place in the input, ``sample`` its number there."""
+
+    row: int
+    sample: int
+    answer: str | None
+    confidence: float | None
+    verdict: str
+    reason: str
+    well_formed: bool
+    fault: str
+    leniencies: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass
+class Tally:
+    """How the completions read: what is counted beside the metrics."""
+
+    completions: int = 0
+    well_formed: int = 0
+    no_answer: int = 0
+    no_confidence: int = 0
+    leniencies: Counter[str] = field(default_factory=Counter)
+    unscorable: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return vars(self) | {"leniencies": dict(self.leniencies), "unscorable": dict(self.unscorable)}
+
+    def add(self, response: Response, verdict: Verdict) -> None:
+        """Count one completion."""
+        self.completions += 1
+        self.well_formed += response.well_formed
+        self.no_answer += not response.answer
+        self.no_confidence += response.confidence is None
+        self.leniencies.update(response.leniencies)
+        if verdict.outcome == "unscorable":
+            self.unscorable[verdict.reason] += 1
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The result of grading: metrics, how the completions read, and (from Python) the records."""
+
+    grading: Grading
+    measurement: Measurement
+    tally: Tally
+    strict: Measurement | None
+    """With ``paper`` grading, the same completions graded strictly."""
+    records: list[Record]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: that of the measurement, with the grading and the counts."""
+        result = self.measurement.to_dict() | {"grading": self.grading, "reading": self.tally.to_dict()}
+        if self.strict:
+            result["strict"] = self.strict.to_dict()
+        return result
+
+
+def score(
+    completions: Iterable[str | Sequence[str]],
+    golds: Iterable[str | Sequence[str]],
+    *,
+    format: str = "rlcr",
+    verifier: str = "exact",
+    grading: Grading = "strict",
+    choices: Iterable[Mapping[str, str]] | None = None,
+    resamples: int = 1000,
+) -> Scores:
+    """Parse, verify and measure completions.
+
+    A completion may be a list: several samples of one question. A gold may be a list: its aliases.
+
+    >>> scores = score(
+    ...     ["<think>…</think><answer>Paris</answer><confidence>0.9</confidence>",
+    ...      "<think>…</think><answer>Rome</answer><confidence>20%</confidence>"],
+    ...     ["Paris", ["Madrid", "Villa de Madrid"]],
+    ...     format="confidence",
+    ... )
+    >>> scores.measurement.overall.metrics["accuracy"].value
+    0.5
+    >>> scores.records[1].confidence, scores.records[1].leniencies
+    (0.2, ('percent',))
+    """
+    grader = _Grader(format, verifier, grading)
+    rows = zip(completions, golds, _forever({}) if choices is None else choices, strict=choices is not None)
+    records: list[Record] = []
+    for number, (completion, gold, options) in enumerate(rows):
+        records += grader.take(number, _strings(completion), _strings(gold), options)
+    records += grader.flush()
+    return grader.finish(records, resamples)
+
+
+def score_file(
+    path: Path,
+    *,
+    completion: str,
+    gold: str,
+    format: str = "rlcr",
+    verifier: str = "exact",
+    grading: Grading = "strict",
+    choices: str | None = None,
+    out: Path | None = None,
+    resamples: int = 1000,
+    reading: Progress | None = None,
+    measuring: Progress | None = None,
+) -> Scores:
+    """Like :func:`score`, from a file and, if asked for, into one: a line of JSON for each completion.
+
+    Nothing is kept in memory but the verdicts. ``out`` appears whole or not at all.
+    """
+    grader = _Grader(format, verifier, grading)
+    wanted = [column for column in (completion, gold, choices) if column]
+    with _whole_file(out) as file:
+        for number, row in enumerate(read_rows(path, wanted, progress=reading)):
+            options = {} if choices is None else _options(row, choices)
+            texts = _texts(row, completion)
+            _write(file, grader.take(number, texts, _texts(row, gold), options))
+        _write(file, grader.flush())
+    return grader.finish([], resamples, measuring)
+
+
+class _Grader:
+    """Collects completions into batches, grades each batch, and keeps the columns to be measured."""
+
+    def __init__(self, format: str, verifier: str, grading: Grading) -> None:
+        self._format = get_format(format).name
+        get_verifier(verifier, grading)  # a wrong name fails here, before any row is read
+        self._verifier = verifier
+        self._grading: Grading = grading
+        self._columns, self._strict_columns, self._tally = Columns(), Columns(), Tally()
+        self._waiting: list[tuple[int, int, str, Problem]] = []
+
+    def take(
+        self, row: int, completions: Sequence[str], gold: Sequence[str], choices: Mapping[str, str]
+    ) -> list[Record]:
+        """Take the samples of one question; returns records whenever a batch is full."""
+        problem = Problem(
+            str(row), "", tuple(gold), self._verifier, extras={"choices": choices} if choices else {}
+        )
+        self._waiting += [(row, number, text, problem) for number, text in enumerate(completions)]
+        return self.flush() if len(self._waiting) >= _BATCH else []
+
+    def flush(self) -> list[Record]:
+        """Grade what is waiting."""
+        waiting, self._waiting = self._waiting, []
+        records = []
+        for (row, number, _, _), response, verdict in self._grade(waiting, self._grading):
+            self._columns.add(verdict.correct, response.confidence, question=row)
+            self._tally.add(response, verdict)
+            records.append(
+                Record(
+                    row=row,
+                    sample=number,
+                    answer=response.answer,
+                    confidence=response.confidence,
+                    verdict=verdict.outcome,
+                    reason=verdict.reason,
+                    well_formed=response.well_formed,
+                    fault=response.fault,
+                    leniencies=response.leniencies,
+                )
+            )
+        if self._grading == "paper":
+            for (row, _, _, _), response, verdict in self._grade(waiting, "strict"):
+                self._strict_columns.add(verdict.correct, response.confidence, question=row)
+        return records
+
+    def _grade(
+        self, waiting: list[tuple[int, int, str, Problem]], grading: Grading
+    ) -> Iterator[tuple[tuple[int, int, str, Problem], Response, Verdict]]:
+        mode = "paper" if grading == "paper" else "lenient"
+        responses = [parse(text, self._format, mode=mode) for _, _, text, _ in waiting]
+        problems = [problem for _, _, _, problem in waiting]
+        verdicts = verify(problems, [response.answer for response in responses], grading=grading)
+        return zip(waiting, responses, verdicts, strict=True)
+
+    def finish(self, records: list[Record], resamples: int, progress: Progress | None = None) -> Scores:
+        """Measure what was graded."""
+        measurement = self._columns.measure(resamples=resamples, progress=progress)
+        strict = self._strict_columns.measure(resamples=resamples) if self._grading == "paper" else None
+        return Scores(self._grading, measurement, self._tally, strict, records)
+
+
+def _forever(value: Any) -> Iterator[Any]:
+    while True:
+        yield value
+
+
+def _strings(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _texts(row: Row, column: str) -> list[str]:
+    texts = samples(row.cells[column])
+    if not texts:
+        raise row.error(column, "an empty list; expected at least one text")
+    for index, text in enumerate(texts):
+        if isinstance(text, (int, float)) and not isinstance(text, bool):
+            texts[index] = str(text)  # golds are often plain numbers
+        elif not isinstance(text, str):
+            raise row.error(column, f"expected text or a list of texts, found {_named(text)}")
+    return texts
+
+
+def _options(row: Row, column: str) -> Mapping[str, str]:
+    cell = row.cells[column]
+    if isinstance(cell, str):
+        with contextlib.suppress(json.JSONDecodeError):
+            cell = json.loads(cell)
+    if isinstance(cell, list):
+        cell = {chr(ord("A") + index): text for index, text in enumerate(cell)}
+    if not isinstance(cell, dict) or not all(isinstance(text, str) for text in cell.values()):
+        raise row.error(column, f"expected a list of options, or an object of them, found {_named(cell)}")
+    return cell
+
+
+def _named(value: Any) -> str:
+    return "nothing (null)" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
+
+
+@contextlib.contextmanager
+def _whole_file(path: Path | None) -> Iterator[IO[str] | None]:
+    """A file that appears under its name when the block ends well, and leaves nothing behind otherwise."""
+    if path is None:
+        yield None
+        return
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "w", encoding="utf-8") as file:
+            yield file
+        os.replace(partial, path)
+    except OSError as error:
+        raise RlcrError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write(file: IO[str] | None, records: list[Record]) -> None:
+    if file:
+        file.writelines(json.dumps(record.to_dict(), ensure_ascii=False) + "\n" for record in records)

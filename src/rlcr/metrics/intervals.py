@@ -1,0 +1,416 @@
+"""Intervals by percentile bootstrap: one system, two systems on the same questions, many tasks.
+
+What is drawn with replacement is a question, with all its samples, or a row when no questions are given. Rows
+that are equal in everything are drawn as one kind with a multinomial count, which is the same distribution:
+with verbalised confidences a million rows become a hundred kinds.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlcr.errors import RlcrError
+from rlcr.metrics.inputs import (
+    Floats,
+    Ints,
+    check_at_least,
+    check_confidence,
+    check_correct,
+    check_inside,
+    question_codes,
+)
+from rlcr.metrics.kernel import METRICS, Binning, Rows, check_binning
+
+Progress = Callable[[int, int], None]
+
+# Resamples are worked through in chunks of about this many weights, which bounds memory and stays in cache.
+CHUNK_WEIGHTS = 1 << 17
+# A multinomial draw costs this many times more per kind than an integer draw per row.
+KIND_COST = 16
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its interval. `value` is None where the metric is undefined; `note` says why."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    note: str = ""
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the interval: (p97.5 - p2.5) / 2 at level 0.95, the paper's +- number."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """As JSON: None where undefined, never NaN."""
+        interval = None if self.low is None else [self.low, self.high]
+        note = {"note": self.note} if self.note else {}
+        return {"value": self.value, f"ci{100 * level:g}": interval} | note
+
+
+@dataclass(frozen=True)
+class Difference(Estimate):
+    """Second system minus first, with a two-sided bootstrap p-value of "no difference"."""
+
+    p_value: float | None = None
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """As JSON: None where undefined, never NaN."""
+        return super().to_dict(level) | {"p_value": self.p_value}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Every metric of one system, in the order of METRICS."""
+
+    n: int
+    questions: int
+    metrics: Mapping[str, Estimate]
+    notes: tuple[str, ...]
+    level: float
+    resamples: int
+    # The bootstrap values behind the intervals (NaN where undefined): macro averages are made of them.
+    draws_R: Mapping[str, Floats] = field(repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: {"n": ..., "metrics": {"accuracy": {"value": ..., "ci95": [low, high]}, ...}, ...}."""
+        return {
+            "n": self.n,
+            "questions": self.questions,
+            "metrics": {name: estimate.to_dict(self.level) for name, estimate in self.metrics.items()},
+            "notes": list(self.notes),
+            "resamples": self.resamples,
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Paired differences, second system minus first, in the order of METRICS."""
+
+    n: tuple[int, int]
+    questions: int
+    metrics: Mapping[str, Difference]
+    level: float
+    resamples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, like a summary; each metric also has a "p_value"."""
+        return {
+            "n": list(self.n),
+            "questions": self.questions,
+            "metrics": {name: difference.to_dict(self.level) for name, difference in self.metrics.items()},
+            "resamples": self.resamples,
+        }
+
+
+@dataclass(frozen=True)
+class MacroAverage:
+    """Unweighted mean over tasks of every metric, in the order of METRICS."""
+
+    n: int
+    tasks: tuple[str, ...]
+    metrics: Mapping[str, Estimate]
+    level: float
+    resamples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, like a summary."""
+        return {
+            "n": self.n,
+            "tasks": list(self.tasks),
+            "metrics": {name: estimate.to_dict(self.level) for name, estimate in self.metrics.items()},
+            "resamples": self.resamples,
+        }
+
+
+def summary(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    question: Iterable[Any] | None = None,
+    binning: Binning = "paper",
+    bins: int = 10,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    progress: Progress | None = None,
+) -> Summary:
+    """Every metric with its bootstrap interval.
+
+    A confidence of None or NaN means the row has none: it counts for `accuracy` and for `coverage` (the share
+    of rows with a confidence) and is left out of everything else. `question` labels rows that are samples of
+    one question; questions are then what is resampled. `binning` and `bins` are those of `ece`, and hold for
+    ece, over- and underconfidence and the Murphy parts; `ece_decimal` is always reported beside. With
+    `resamples=0` there are values and no intervals. `progress(done, total)` is called as resamples finish.
+
+    >>> s = summary([1, 0, 1, 1], [0.9, 0.4, 0.8, None])
+    >>> s.metrics["accuracy"].value, s.metrics["coverage"].value, s.metrics["auroc"].value
+    (0.75, 0.75, 1.0)
+    >>> s.to_dict()["metrics"]["accuracy"]
+    {'value': 0.75, 'ci95': [0.25, 1.0]}
+    """
+    _check_settings(binning, bins, resamples, level)
+    correct_N = check_correct(correct)
+    confidence_N = check_confidence(confidence, len(correct_N), missing=True)
+    codes: dict[Any, int] = {}
+    unit_N = None if question is None else question_codes(question, len(correct_N), codes)
+    questions = len(correct_N) if unit_N is None else len(codes)
+
+    units = _Units.of([(correct_N, confidence_N, unit_N)], questions)
+    (values,) = _measure(units.systems, units.copies_U[None, :], binning, bins)
+    (draws,) = _bootstrap(units, resamples, seed, binning, bins, progress)
+
+    rated_N = ~np.isnan(confidence_N)
+    why = _why_undefined(correct_N[rated_N])
+    metrics = {name: _estimate(values[name][0], draws[name], level, why) for name in METRICS}
+    notes = [f"{why}: no AUROC and no Brier skill"] if why and rated_N.any() else [why] if why else []
+    if missing := int((~rated_N).sum()):
+        notes.append(
+            f"{missing} of {len(correct_N)} rows have no confidence: they count for accuracy and coverage"
+        )
+    return Summary(len(correct_N), questions, metrics, tuple(notes), level, resamples, draws)
+
+
+def compare(
+    correct_a: ArrayLike,
+    confidence_a: ArrayLike,
+    correct_b: ArrayLike,
+    confidence_b: ArrayLike,
+    *,
+    question: Iterable[Any] | None = None,
+    question_a: Iterable[Any] | None = None,
+    question_b: Iterable[Any] | None = None,
+    binning: Binning = "paper",
+    bins: int = 10,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Every metric's difference, b minus a, on the same questions: each resample draws one set for both.
+
+    Row i of both systems is the same question, unless `question_a` and `question_b` label the rows of each;
+    then the numbers of samples per question may differ. `question` labels both at once. The p-value is twice
+    the smaller share of resamples on either side of zero, with one added: 2 (k + 1) / (resamples + 1).
+
+    >>> c = compare([1, 0, 1, 0], [0.9, 0.9, 0.9, 0.9], [1, 0, 1, 0], [0.9, 0.1, 0.9, 0.1])
+    >>> round(c.metrics["brier"].value, 3), c.metrics["accuracy"].value, c.metrics["accuracy"].p_value
+    (-0.4, 0.0, 1.0)
+    """
+    _check_settings(binning, bins, resamples, level)
+    correct_A, correct_B = check_correct(correct_a, "correct_a"), check_correct(correct_b, "correct_b")
+    confidence_A = check_confidence(confidence_a, len(correct_A), name="confidence_a", missing=True)
+    confidence_B = check_confidence(confidence_b, len(correct_B), name="confidence_b", missing=True)
+    unit_A, unit_B, questions = _paired_units(
+        len(correct_A), len(correct_B), question, question_a, question_b
+    )
+
+    units = _Units.of([(correct_A, confidence_A, unit_A), (correct_B, confidence_B, unit_B)], questions)
+    values_a, values_b = _measure(units.systems, units.copies_U[None, :], binning, bins)
+    draws_a, draws_b = _bootstrap(units, resamples, seed, binning, bins, progress)
+
+    why_a, why_b = (
+        _why_undefined(correct_N[~np.isnan(confidence_N)])
+        for correct_N, confidence_N in ((correct_A, confidence_A), (correct_B, confidence_B))
+    )
+    why = "; ".join(f"{system}: {reason}" for system, reason in (("a", why_a), ("b", why_b)) if reason)
+    metrics = {}
+    for name in METRICS:
+        differences_R = draws_b[name] - draws_a[name]
+        estimate = _estimate(values_b[name][0] - values_a[name][0], differences_R, level, why)
+        metrics[name] = Difference(
+            estimate.value, estimate.low, estimate.high, estimate.note, _p_value(estimate, differences_R)
+        )
+    return Comparison((len(correct_A), len(correct_B)), questions, metrics, level, resamples)
+
+
+def macro_average(
+    tasks: Mapping[str, Summary | Sequence[Any]] | Sequence[Summary | Sequence[Any]],
+    *,
+    binning: Binning = "paper",
+    bins: int = 10,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> MacroAverage:
+    """Unweighted mean over tasks of every metric (the paper's "O.O.D. averaged").
+
+    A task is a Summary, or (correct, confidence) or (correct, confidence, question), summarised with the
+    settings given here. Tasks are resampled independently. A metric that is undefined in one task has no
+    average; its note names the task.
+
+    >>> macro = macro_average({"easy": ([1, 1, 1, 0], [0.9, 0.9, 0.8, 0.7]), "hard": ([0, 1], [0.5, 0.5])})
+    >>> macro.metrics["accuracy"].value, macro.metrics["auroc"].value
+    (0.625, 0.75)
+    """
+    named = dict(tasks) if isinstance(tasks, Mapping) else {f"task {i + 1}": t for i, t in enumerate(tasks)}
+    if not named:
+        raise RlcrError("macro_average got no tasks: nothing to average")
+    _check_settings(binning, bins, resamples, level)
+
+    def summarise(task: Summary | Sequence[Any]) -> Summary:
+        if isinstance(task, Summary):
+            return task
+        correct, confidence, *question = task
+        settings: dict[str, Any] = {"binning": binning, "bins": bins, "resamples": resamples, "seed": seed}
+        return summary(
+            correct, confidence, question=question[0] if question else None, level=level, **settings
+        )
+
+    summaries = {name: summarise(task) for name, task in named.items()}
+    counts = {s.resamples for s in summaries.values()}
+    if len(counts) > 1:
+        raise RlcrError(f"tasks have different numbers of resamples {sorted(counts)}: summarise them alike")
+    resamples = counts.pop()
+
+    # Summaries made with one seed may have drawn alike; shuffling each task's resamples unties them.
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(resamples) for _ in summaries]
+    metrics = {}
+    for metric in METRICS:
+        values = [s.metrics[metric].value for s in summaries.values()]
+        defined = [value for value in values if value is not None]
+        undefined = [name for name, value in zip(summaries, values, strict=True) if value is None]
+        draws = [s.draws_R[metric][order] for s, order in zip(summaries.values(), orders, strict=True)]
+        value = float(np.mean(defined)) if not undefined else np.nan
+        metrics[metric] = _estimate(
+            value, np.mean(draws, axis=0), level, f"undefined in {', '.join(undefined)}"
+        )
+    return MacroAverage(sum(s.n for s in summaries.values()), tuple(summaries), metrics, level, resamples)
+
+
+@dataclass(frozen=True)
+class _Units:
+    """What is drawn: U units, unit u standing for `copies_U[u]` equal ones, and each system's rows."""
+
+    systems: list[Rows]
+    copies_U: Ints
+
+    @classmethod
+    def of(cls, systems: list[tuple[Ints, Floats, Ints | None]], units: int) -> "_Units":
+        """Merge equal units where each has one row per system and merging makes drawing cheaper."""
+        if any(len(correct_N) > units for correct_N, _, _ in systems):
+            rows = [Rows.sort(correct_N, confidence_N, unit_N) for correct_N, confidence_N, unit_N in systems]
+            return cls(rows, np.ones(units, np.int64))
+        # One row per unit: bring rows into the order of units, so that row u of each system is unit u.
+        aligned = []
+        for correct_N, confidence_N, unit_N in systems:
+            order_U = slice(None) if unit_N is None else np.argsort(unit_N)
+            aligned.append((correct_N[order_U], confidence_N[order_U]))
+        kind_U = np.zeros(units, np.int64)
+        for correct_U, confidence_U in aligned:
+            _, value_U = np.unique(confidence_U, return_inverse=True)
+            _, kind_U = np.unique((kind_U * units + value_U) * 2 + correct_U, return_inverse=True)
+        _, first_K, copies_K = np.unique(kind_U, return_index=True, return_counts=True)
+        if len(first_K) * KIND_COST > units:
+            first_K, copies_K = np.arange(units), np.ones(units, np.int64)
+        # A lone system's units are its sorted rows (kinds come out of unique in that order, single rows may
+        # be renamed at will). Two systems sort differently, so each row remembers its unit.
+        link = None if len(aligned) == 1 else np.arange(len(first_K))
+        rows = [
+            Rows.sort(correct_U[first_K], confidence_U[first_K], link) for correct_U, confidence_U in aligned
+        ]
+        return cls(rows, copies_K)
+
+    def draw(self, resamples: int, seed: int) -> Iterator[Ints]:
+        """Chunks of weights (resamples x units). The random numbers do not depend on the chunks."""
+        rng = np.random.default_rng(seed)
+        units, total = len(self.copies_U), int(self.copies_U.sum())
+        widest = max(len(rows.correct_E) for rows in self.systems)
+        chunk = max(1, CHUNK_WEIGHTS // widest)
+        for start in range(0, resamples, chunk):
+            size = min(chunk, resamples - start)
+            if units < total:
+                yield rng.multinomial(total, self.copies_U / total, size=size)
+            else:
+                drawn = (np.bincount(rng.integers(units, size=units), minlength=units) for _ in range(size))
+                yield np.stack(list(drawn))
+
+
+def _measure(systems: list[Rows], units_RU: Ints, binning: str, bins: int) -> list[dict[str, Floats]]:
+    """Every metric of every system under the same weights."""
+    weighted = (rows.weigh(units_RU, binning, bins) for rows in systems)
+    return [{name: metric(w) for name, metric in METRICS.items()} for w in weighted]
+
+
+def _bootstrap(
+    units: _Units, resamples: int, seed: int, binning: str, bins: int, progress: Progress | None
+) -> list[dict[str, Floats]]:
+    draws = [{name: np.empty(resamples) for name in METRICS} for _ in units.systems]
+    done = 0
+    for units_RU in units.draw(resamples, seed):
+        chunk = slice(done, done + len(units_RU))
+        for kept, measured in zip(draws, _measure(units.systems, units_RU, binning, bins), strict=True):
+            for name, values_R in measured.items():
+                kept[name][chunk] = values_R
+        done = chunk.stop
+        if progress:
+            progress(done, resamples)
+    return draws
+
+
+def _estimate(value: float, draws_R: Floats, level: float, why: str) -> Estimate:
+    if np.isnan(value):
+        return Estimate(None, None, None, why)
+    defined_R = draws_R[~np.isnan(draws_R)]
+    dropped = len(draws_R) - len(defined_R)
+    note = f"undefined in {dropped} of {len(draws_R)} resamples, which are left out" if dropped else ""
+    if not len(defined_R):
+        return Estimate(float(value), None, None, note)
+    low, high = np.quantile(defined_R, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(float(value), float(low), float(high), note)
+
+
+def _p_value(estimate: Estimate, differences_R: Floats) -> float | None:
+    if estimate.low is None:
+        return None
+    defined_R = differences_R[~np.isnan(differences_R)]
+    smaller = min((defined_R <= 0).sum(), (defined_R >= 0).sum())
+    return min(1.0, 2 * (int(smaller) + 1) / (len(defined_R) + 1))
+
+
+def _why_undefined(correct_N: Ints) -> str:
+    if not len(correct_N):
+        return "no row has a confidence"
+    if correct_N.min() == correct_N.max():
+        return f"all answers are {'right' if correct_N[0] else 'wrong'}"
+    return ""
+
+
+def _paired_units(
+    n_a: int,
+    n_b: int,
+    question: Iterable[Any] | None,
+    question_a: Iterable[Any] | None,
+    question_b: Iterable[Any] | None,
+) -> tuple[Ints | None, Ints | None, int]:
+    """Unit of each row of a and of b, and how many units there are."""
+    if (question_a is None) != (question_b is None) or (question is not None and question_a is not None):
+        raise RlcrError("give question for both systems, or question_a and question_b, not a mix")
+    if question_a is None or question_b is None:
+        if n_a != n_b:
+            raise RlcrError(f"a has {n_a} rows and b has {n_b}: label them with question_a and question_b")
+        if question is None:
+            return None, None, n_a
+        question_a = question_b = list(question)
+    codes: dict[Any, int] = {}
+    unit_A = question_codes(question_a, n_a, codes, "question_a")
+    in_a = len(codes)
+    unit_B = question_codes(question_b, n_b, codes, "question_b")
+    only_b, only_a = len(codes) - in_a, in_a - len(np.unique(unit_B[unit_B < in_a]))
+    if only_a or only_b:
+        raise RlcrError(
+            f"{only_a} questions are only in a and {only_b} only in b: compare needs the same questions"
+        )
+    return unit_A, unit_B, len(codes)
+
+
+def _check_settings(binning: str, bins: int, resamples: int, level: float) -> None:
+    check_binning(binning, bins)
+    check_at_least(resamples, 0, "resamples")
+    check_inside(level, 0, 1, "level")

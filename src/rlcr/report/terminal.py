@@ -1,0 +1,158 @@
+"""Results as tables on the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rlcr.grading import Scores
+from rlcr.measure import Measurement
+from rlcr.metrics import Estimate
+from rlcr.scoring import Incentives
+
+# What a reader should know of each metric; the order is that of the tables.
+LABELS: dict[str, tuple[str, str]] = {
+    "accuracy": ("accuracy", "↑"),
+    "auroc": ("AUROC", "↑"),
+    "brier": ("Brier", "↓"),
+    "ece": ("ECE (paper's bins)", "↓"),
+    "ece_decimal": ("ECE (decimal bins)", "↓"),
+    "smooth_ece": ("smooth ECE", "↓"),
+    "brier_skill": ("Brier skill", "↑"),
+    "reliability": ("  reliability", "↓"),
+    "resolution": ("  resolution", "↑"),
+    "uncertainty": ("  uncertainty", ""),
+    "within_bin": ("  within bins", ""),
+    "nll": ("NLL", "↓"),
+    "aurc": ("AURC", "↓"),
+    "mean_confidence": ("mean confidence", ""),
+    "confidence_gap": ("confidence - accuracy", "→ 0"),
+    "overconfidence": ("overconfidence", "↓"),
+    "underconfidence": ("underconfidence", "↓"),
+    "coverage": ("coverage", "↑"),
+}
+_HEADLINE = ("accuracy", "auroc", "brier", "ece")
+
+
+def print_measurement(measurement: Measurement) -> None:
+    """All metrics with intervals; then, if there are groups, the headline metrics of each."""
+    console = Console()
+    overall = measurement.overall
+    samples = f"{overall.n:,} samples"
+    if overall.questions != overall.n:
+        samples += f" of {overall.questions:,} questions"
+    table = Table(title=samples, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    table.add_column(f"{overall.level:.0%} interval", justify="right")
+    table.add_column("better")
+    for name, (label, better) in LABELS.items():
+        estimate = overall.metrics[name]
+        table.add_row(label, number(estimate.value), _interval(estimate), better)
+    console.print(table)
+    if measurement.macro:
+        console.print()
+        console.print(_groups(measurement))
+    for note in _notes(measurement):
+        console.print(escape(note), soft_wrap=True)
+
+
+def _groups(measurement: Measurement) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("group", no_wrap=True)
+    table.add_column("n", justify="right")
+    for name in _HEADLINE:
+        table.add_column(" ".join(LABELS[name]).replace(" (paper's bins)", ""), justify="right")
+    assert measurement.macro is not None
+    rows: list[tuple[str, int, Mapping[str, Estimate]]] = [
+        (name, summary.n, summary.metrics) for name, summary in measurement.by.items()
+    ]
+    rows.append(("average of groups", measurement.macro.n, measurement.macro.metrics))
+    for name, n, metrics in rows:
+        table.add_row(escape(name), f"{n:,}", *(_plus_minus(metrics[metric]) for metric in _HEADLINE))
+    return table
+
+
+def _notes(measurement: Measurement) -> list[str]:
+    notes = list(measurement.overall.notes)
+    if measurement.unscorable:
+        notes.append(f"{measurement.unscorable:,} samples could not be scored and are left out")
+    return [f"note: {note}" for note in notes]
+
+
+def print_scores(scores: Scores) -> None:
+    """The metrics, how the completions read, and with paper grading the strict accuracy beside it."""
+    print_measurement(scores.measurement)
+    console, tally = Console(), scores.tally
+    share = tally.well_formed / tally.completions
+    console.print(f"\n{tally.completions:,} completions, {share:.1%} well-formed, grading: {scores.grading}")
+    for count, what in (
+        (tally.no_answer, "without an answer (counted as wrong)"),
+        (tally.no_confidence, "without a readable confidence"),
+    ):
+        if count:
+            console.print(f"{count:,} {what}")
+    if tally.leniencies:
+        bent = ", ".join(f"{name} {count:,}" for name, count in tally.leniencies.most_common())
+        console.print(f"read leniently: {bent}", soft_wrap=True)
+    for reason, count in tally.unscorable.most_common():
+        console.print(escape(f"unscorable: {count:,} x {reason}"), soft_wrap=True)
+    if scores.strict:
+        values = scores.strict.overall.metrics
+        headline = ", ".join(f"{LABELS[name][0]} {number(values[name].value)}" for name in _HEADLINE)
+        console.print(f"the same completions graded strictly: {headline}", soft_wrap=True)
+
+
+def print_incentives(report: Incentives) -> None:
+    """The two halves of the theorem, in words."""
+    yes_no = {True: "yes", False: "NO"}
+    print(f"R = {report.lam:g} * correct - S(q, correct), S = {report.rule}")
+    print(f"honest confidence pays best (S is proper):  {yes_no[report.proper]}")
+    if report.dishonest_example:
+        p, q = report.dishonest_example
+        print(f"    with a chance of {p:.3g} to be right it pays best to say {q:.3g}")
+    print(f"a likelier answer is always worth more:     {yes_no[report.correctness]}")
+    if report.falling:
+        low, high = report.falling
+        print(f"    the expected reward falls for chances from {low:.3g} to {high:.3g}")
+    print(f"least lambda that is enough:                {report.least_lambda:.6g}")
+
+
+def incentives_to_dict(report: Incentives) -> dict[str, Any]:
+    """As JSON; an infinite least lambda is None, which JSON can say."""
+    return {
+        "rule": report.rule,
+        "lambda": report.lam,
+        "proper": report.proper,
+        "correctness_incentive": report.correctness,
+        "least_lambda": report.least_lambda if math.isfinite(report.least_lambda) else None,
+        "falling": report.falling,
+        "p": report.p.tolist(),
+        "expected_reward": report.expected_reward.tolist(),
+    }
+
+
+def number(value: float | None) -> str:
+    """Four digits, or n/a.
+
+    >>> number(0.12345), number(None)
+    ('0.1235', 'n/a')
+    """
+    return "n/a" if value is None else f"{value:.4f}"
+
+
+def _interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return escape(f"[{estimate.low:.4f}, {estimate.high:.4f}]")
+
+
+def _plus_minus(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "n/a"
+    return f"{estimate.value:.3f}" + ("" if estimate.half_width is None else f" ±{estimate.half_width:.3f}")

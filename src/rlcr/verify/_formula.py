@@ -1,0 +1,153 @@
+"""From the text of an answer to the formulas it may stand for. Pure text, no sympy.
+
+math-verify is told to read one formula, delimited by ``$``. Golds in the usual datasets are bare LaTeX,
+and models write anything from ``\\frac{1}{2}`` to "The area is 3 * sqrt(2) square feet." Left to find the
+formula itself, math-verify takes the last number it sees: 2 from ``(a+5)(b+2)``, 0 from ``(-∞, 0]``, 12
+from "12π inches". So the text is made into a formula here, by these rules:
+
+1. The last ``\\boxed{…}`` is the answer, if there is one.
+2. Math delimiters (``$``, ``\\(``, ``\\[``), which include the dollar sign of a price, are dropped.
+3. Plain notation becomes LaTeX: ``√2``, ``sqrt(2)``, ``pi``, ``∞``, ``**``, ``<=``, ``50%``, ``1.5e3``,
+   ``137 1/2``. "and" and "or" become commas, so that "3 or 5" is a set and not a lucky guess.
+4. A full stop at the end is dropped.
+5. If there are words, the last stretch without words that holds a digit, an operator or a LaTeX command
+   is the formula: 12π in "The area is 12π inches." Words of two letters may also be products ("2 ab"), so
+   with no longer word than that the text as a whole is tried as well.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SYMBOLS = str.maketrans(
+    {
+        "π": r"\pi ",
+        "∞": r"\infty ",
+        "−": "-",
+        "–": "-",
+        "×": r"\times ",
+        "·": r"\cdot ",
+        "÷": "/",
+        "±": r"\pm ",
+        "≤": r"\le ",
+        "≥": r"\ge ",
+        "≠": r"\ne ",
+        "∪": r"\cup ",
+        "∩": r"\cap ",
+        "∈": r"\in ",
+        "°": r"^\circ ",
+        "²": "^2",
+        "³": "^3",
+        "½": r"\frac{1}{2}",
+    }
+)
+
+_DELIMITER = re.compile(r"\\\$|\$|(?<!\\)\\[()\[\]]")
+_NAME = r"(?<![\\A-Za-z])"  # the start of a name that is not a LaTeX command already
+_REWRITES: list[tuple[re.Pattern[str], str]] = [
+    (_DELIMITER, " "),
+    (re.compile(r"\\text\s*\{\s*(and|or)\s*\}"), r" \1 "),
+    (re.compile(r"√\s*(\d+(?:\.\d+)?|[A-Za-z])"), r"\\sqrt{\1}"),
+    (re.compile(r"√"), r"\\sqrt"),
+    (re.compile(rf"{_NAME}(sqrt|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|log|ln|exp)\s*\("), r"\\\1("),
+    (re.compile(r"\\sqrt\s*\(([^()]*)\)"), r"\\sqrt{\1}"),
+    (re.compile(rf"{_NAME}pi(?![A-Za-z])"), r"\\pi "),
+    (re.compile(rf"{_NAME}(?:infinity|inf|oo)(?![A-Za-z])"), r"\\infty "),
+    (re.compile(r"\*\*"), "^"),
+    (re.compile(r"<="), r"\\le "),
+    (re.compile(r">="), r"\\ge "),
+    (re.compile(r"(?<!\\)%"), r"\\%"),
+    (re.compile(r"(?<=\d)[eE]([+-]?\d+)(?![\d.])"), r"\\times 10^{\1}"),
+    (re.compile(r"(?<![\d.,/^])(\d+)\s+(\d+)/(\d+)(?![\d.])"), r"\1\\frac{\2}{\3}"),
+    (re.compile(r",?\s+(?:and|or)\s+"), ", "),
+]
+
+_TEXT_COMMAND = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|mbox)\s*\{([^{}]*)\}")
+_BARE_WORDS = re.compile(r"[A-Za-z]{4,}(?:[ -][A-Za-z]+)*")
+# A word stands alone; "cm^2" is one, too.
+_WORD = re.compile(r"(?<!\S)([A-Za-z][A-Za-z'’-]+)(?:\^\{?[23]\}?)?(?=[\s.,:;!?)]|$)")
+_UNIT = re.compile(_TEXT_COMMAND.pattern + r"(?:\^\{?[23]\}?)?")
+_MATHEMATICAL = re.compile(r"[0-9\\+*/^=-]")
+
+
+def formula(text: str) -> str:
+    r"""The whole text as LaTeX without delimiters, on one line: rules 1 to 4.
+
+    >>> print(formula(r"(3, $\frac{\pi}{2}$)"))
+    (3, \frac{\pi}{2} )
+    """
+    text = _boxed(text).translate(_SYMBOLS)
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
+    return _trim(" ".join(text.split()))
+
+
+def formulas(text: str) -> list[str]:
+    r"""The formulas an answer may stand for, likeliest first: rules 1 to 5.
+
+    >>> formulas("The area is 12π inches.")
+    ['12\\pi']
+    """
+    whole = formula(text)
+    # split() gives the stretches between the words and, in between, the words.
+    pieces = _WORD.split(_UNIT.sub(" ", whole))
+    stretches, words = pieces[::2], pieces[1::2]
+    last = [_trim(stretch) for stretch in stretches if _MATHEMATICAL.search(stretch)][-1:]
+    if last and any(len(word) > 2 for word in words):
+        return last
+    return [*last, whole] if words else [whole] if whole else []
+
+
+def as_text(text: str) -> str | None:
+    r"""The words of a gold that is text and not a formula, else None.
+
+    Text is what LaTeX marks so (``\text{east}``, ``\text{(C)}``) and bare words of which the first has
+    four letters or more. Read as formulas, words are products of letters: "east" would equal "seat".
+
+    >>> as_text(r"\text{(C)}"), as_text("ellipse"), as_text("abc"), as_text(r"5 \text{ cents}")
+    ('(C)', 'ellipse', None, None)
+    """
+    text = text.strip()
+    if marked := _TEXT_COMMAND.fullmatch(text):
+        return marked[1].strip() if re.search(r"[A-Za-z]", marked[1]) else None
+    return text if _BARE_WORDS.fullmatch(text) else None
+
+
+def without_markup(text: str) -> str:
+    r"""An answer without box, delimiters and text commands, to be compared with a gold that is text.
+
+    >>> without_markup(r"$\boxed{\text{(C)}}$")
+    '(C)'
+    """
+    return _TEXT_COMMAND.sub(r"\1", _DELIMITER.sub(" ", _boxed(text))).strip()
+
+
+def depth(text: str) -> int:
+    """How deeply brackets of any kind nest."""
+    deepest = level = 0
+    for character in text:
+        if character in "([{":
+            level += 1
+            deepest = max(deepest, level)
+        elif character in ")]}":
+            level -= 1
+    return deepest
+
+
+def _boxed(text: str) -> str:
+    r"""The content of the last ``\boxed{…}`` with balanced braces, else the text itself."""
+    start = text.rfind(r"\boxed{")
+    if start < 0:
+        return text
+    start += len(r"\boxed{")
+    level = 1
+    for end in range(start, len(text)):
+        level += {"{": 1, "}": -1}.get(text[end], 0)
+        if level == 0:
+            return text[start:end]
+    return text
+
+
+def _trim(text: str) -> str:
+    """Without punctuation at the edges. A full stop may begin a number, and "5!" is 120."""
+    return text.strip(" ,:;?").rstrip(" ,:;?.")

@@ -1,0 +1,112 @@
+"""Multiple choice: which option does an answer name?
+
+Options come from ``problem.extras["choices"]`` (``{"A": "bank", …}``); without them, the gold's own letter
+and text are all that is known. A gold is a letter ("A"), the text of an option ("bank"), or both, as in the
+authors' "Option A which is : bank". An answer may be any of these, boxed, in bold, after "The answer is" or
+"Option", or a sentence that names one option by its marked letter, as in "It must be B) library."
+
+- A letter alone may be small. Before text it must be marked ("A) bank", "A. bank", "(a) bank"), since
+  "a bank" is text.
+- Texts are compared as in :func:`rlcr.verify.exact.same_text`.
+- Letter and text together: the letter decides, unless the text is that of another option. Such a
+  contradiction ("A) library" where A is bank) is wrong.
+- Options with the same text are the same option.
+- More than one option ("A and B", "A) bank, C) mall") is wrong, and so is an answer that names none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rlcr.problem import Problem
+from rlcr.verify._formula import without_markup
+from rlcr.verify.exact import same_text
+from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
+
+_EDGES = " \t\r\n*_`\"'“”‘’.,;:!"
+_LEAD_IN = re.compile(
+    r"(?:(?:so |the |my |final |correct |best |right )*(?:answer|option|choice)\b(?: is\b)?[\s:*]*)+",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(r"[(\[]?([A-Za-z])[)\]]?")
+#: A marked letter, then text. A small letter needs a bracket, since "i.e. …" is no option.
+_LETTER_THEN_TEXT = re.compile(
+    r"(?:\(?([A-Za-z])\s*\)|([A-Z])\s*[.:]|([A-Z])\s+(?=which is\b))\s*(?:which is\s*:?\s*)?(.+)", re.DOTALL
+)
+_MARKED_LETTER = re.compile(r"(?<![A-Za-z(])\(?([A-Z])\s*\)")
+
+
+class Named(NamedTuple):
+    """What a text names: an option by letter, by text, or by both."""
+
+    letter: str | None
+    text: str | None
+
+
+def verify_choice(problems: Sequence[Problem], answers: Sequence[str | None]) -> list[Verdict]:
+    """Correct when the answer names the gold's option and no other."""
+    return [_verify_one(problem, answer) for problem, answer in zip(problems, answers, strict=True)]
+
+
+def read(text: str) -> Named:
+    """Take a text apart into letter and option text.
+
+    >>> read("The answer is **B**."), read("Option A which is : bank")
+    (Named(letter='B', text=None), Named(letter='A', text='bank'))
+    >>> read("a bank")
+    Named(letter=None, text='a bank')
+    """
+    text = without_markup(text).strip(_EDGES)
+    stripped = text[lead_in.end() :].strip(_EDGES) if (lead_in := _LEAD_IN.match(text)) else text
+    if letter := _LETTER.fullmatch(stripped):
+        return Named(letter[1].upper(), None)
+    if both := _LETTER_THEN_TEXT.fullmatch(stripped):
+        return Named((both[1] or both[2] or both[3]).upper(), both[4].strip(_EDGES))
+    return Named(None, stripped or text)
+
+
+def _verify_one(problem: Problem, answer: str | None) -> Verdict:
+    golds = [read(gold) for gold in problem.gold if gold.strip()]
+    if not golds:
+        return Verdict("unscorable", "the problem has no gold")
+    choices = {str(key).upper(): str(text) for key, text in problem.extras.get("choices", {}).items()}
+    if choices and not any(_letters(gold, choices) & choices.keys() for gold in golds):
+        return Verdict("unscorable", "the gold names none of the choices")
+    choices = choices or {gold.letter: gold.text for gold in golds if gold.letter and gold.text}
+    if answer is None or not answer.strip():
+        return NO_ANSWER
+    if answer.strip() in map(str.strip, problem.gold):
+        return CORRECT
+    return _compare(read(answer), golds, choices, set(_MARKED_LETTER.findall(answer)))
+
+
+def _compare(named: Named, golds: Sequence[Named], choices: Mapping[str, str], marked: set[str]) -> Verdict:
+    """``marked`` are the letters anywhere in the answer that look like "B)"."""
+    by_text = _with_text(named.text, choices)
+    if len(marked) > 1 and not by_text:
+        return Verdict("wrong", "names more than one option")
+    if named.letter and by_text and named.letter not in by_text:
+        return Verdict("wrong", "letter and text disagree")
+    if not named.letter and not by_text and marked:
+        named = Named(marked.pop(), None)
+    letters = _letters(named, choices)
+    for gold in golds:
+        # Where the options are not known, a gold may be a text and nothing else.
+        if letters & _letters(gold, choices) or (
+            named.text and gold.text and same_text(named.text, gold.text)
+        ):
+            return CORRECT
+    return WRONG if letters else Verdict("wrong", "names no option")
+
+
+def _letters(named: Named, choices: Mapping[str, str]) -> set[str]:
+    """The option named. Several letters only where the question gives several options the same text."""
+    if named.letter:
+        return {named.letter} | _with_text(choices.get(named.letter), choices)
+    return _with_text(named.text, choices)
+
+
+def _with_text(text: str | None, choices: Mapping[str, str]) -> set[str]:
+    return {letter for letter, choice in choices.items() if text and same_text(text, choice)}

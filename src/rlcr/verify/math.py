@@ -1,0 +1,80 @@
+"""Mathematical equality through math-verify, with both sides parsed.
+
+Different from the authors' grading, which never parses the gold, so that 0.5 and 1/2 differ; theirs is
+:mod:`rlcr.verify.paper`. Rules, first that applies, for each alias of the gold:
+
+- An answer that is the gold, character for character, is correct.
+- Two plain integers are compared as integers.
+- A gold that is text (``\\text{east}``) is compared as text, as in :func:`rlcr.verify.exact.same_text`.
+- An answer of more than 2,000 characters, or with brackets nested more than 10 deep, is wrong; so is one
+  whose value has more than 10,000 digits (``9^{9^9}``, ``10^{10^{10}}``, ``100000000!``) unless the gold
+  is that same expression. Were they unscorable, a policy could write them to escape its penalty.
+- Otherwise both are read as formulas (:mod:`rlcr.verify._formula`) and compared by math-verify: numbers to
+  6 decimals where one side is a float, ``x = 5`` equals ``5``, ``50\\%`` equals both ``0.5`` and ``50``.
+- An answer that does not parse is wrong. A gold that does not parse is unscorable, and so is a comparison
+  that does not end in time.
+
+The comparison runs in another process (:mod:`rlcr.verify._math_pool`), which importing this does not start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rlcr.problem import Problem
+from rlcr.verify._formula import as_text, depth, without_markup
+from rlcr.verify._math_pool import Job, settle
+from rlcr.verify.exact import same_text
+from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
+
+#: Seconds for one comparison.
+TIME_LIMIT = 5.0
+MAX_CHARACTERS = 2_000
+MAX_DEPTH = 10
+
+# int() refuses more than 4,300 digits; nobody needs more than these.
+_INTEGER = re.compile(r"-?[0-9]{1,400}")
+
+
+def verify_math(
+    problems: Sequence[Problem], answers: Sequence[str | None], *, time_limit: float = TIME_LIMIT
+) -> list[Verdict]:
+    """Correct when the answer equals any alias of the gold."""
+    looks = [first_look(problem.gold, answer) for problem, answer in zip(problems, answers, strict=True)]
+    return settle(looks, time_limit)
+
+
+def first_look(golds: Sequence[str], answer: str | None) -> Verdict | Job:
+    r"""The verdict where it takes no sympy, else the job for a worker.
+
+    >>> first_look(["12"], "13").outcome, first_look([r"\text{east}"], "East").outcome
+    ('wrong', 'correct')
+    >>> first_look(["1/2"], "0.5")
+    Job(golds=('1/2',), answer='0.5', paper=False)
+    """
+    golds = [stripped for gold in golds if (stripped := gold.strip())]
+    answer = (answer or "").strip()
+    if not golds:
+        return Verdict("unscorable", "the problem has no gold")
+    if not answer:
+        return NO_ANSWER
+    if answer in golds:
+        return CORRECT
+    if len(answer) > MAX_CHARACTERS:
+        return Verdict("wrong", f"answer is longer than {MAX_CHARACTERS:,} characters")
+    texts = [text for gold in golds if (text := as_text(gold)) is not None]
+    if any(same_text(without_markup(answer), text) for text in texts):
+        return CORRECT
+    formulas = tuple(gold for gold in golds if as_text(gold) is None)
+    if _INTEGER.fullmatch(answer):
+        integers = [int(gold) for gold in formulas if _INTEGER.fullmatch(gold)]
+        if int(answer) in integers:
+            return CORRECT
+        if len(integers) == len(formulas):
+            return WRONG
+    if not formulas:
+        return WRONG
+    if depth(answer) > MAX_DEPTH:
+        return Verdict("wrong", f"answer nests brackets more than {MAX_DEPTH} deep")
+    return Job(formulas, answer)

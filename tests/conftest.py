@@ -1,0 +1,15 @@
+"""Shared fixtures."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The real data sets and stored model outputs, where they lie beside the checkout; skips otherwise."""
+    folder = Path(os.environ.get("RLCR_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip("the shared data is not here (set RLCR_DATA to its folder)")
+    return folder

@@ -1,0 +1,232 @@
+"""Mathematical equality: what is equal, what is not, and whom to believe about it."""
+
+import gzip
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from math_verify import LatexExtractionConfig, parse
+from math_verify import verify as math_verify
+
+from rlcr.problem import Problem
+from rlcr.verify._formula import formula, formulas
+from rlcr.verify._math_pool import Job
+from rlcr.verify.math import first_look, verify_math
+from rlcr.verify.paper import verify_paper
+from rlcr.verify.verdict import Verdict
+
+DATA = Path(os.environ.get("RLCR_DATA", Path(__file__).parents[3] / "shared" / "data"))
+needs_data = pytest.mark.skipif(not (DATA / "math500").exists(), reason="needs the shared datasets")
+
+
+def verdicts(pairs: list[tuple[str, str]]) -> list[Verdict]:
+    return verify_math(
+        [Problem("", "", (gold,), "math") for gold, _ in pairs], [answer for _, answer in pairs]
+    )
+
+
+EQUAL = [
+    ("9", "9"), ("9", "9."), ("9", " 9.0 "), ("9", r"\boxed{9}"), ("9", "$9$"), ("9", r"\(9\)"), ("9", "x = 9"),
+    (r"\frac{1}{2}", "0.5"), (r"\frac{1}{2}", "1/2"), ("0.5", r"\dfrac12"), ("12", "12.0"), ("007", "7"), ("-0", "0"),
+    ("0.5", r"50\%"), ("50", "50%"), ("12000", "12,000"), (r"\$36", "$36"), (r"\$32,\!348", "32348"),
+    (r"\left( 3, \frac{\pi}{2} \right)", "(3, π/2)"), (r"\left( 3, \frac{\pi}{2} \right)", r"(3, $\frac{\pi}{2}$)"),
+    ("5", "5 apples"), ("4", "4 inches per second"), (r"12\pi", "12π inches per second"), (r"15\mbox{ cm}^2", "15 cm^2"),
+    ("5.4", r"5.4 \text{ cents}"), (r"90^\circ", "90 degrees"), (r"90^\circ", "90°"), ("3", "The side length is 3."),
+    (r"3\sqrt{13}", "3 * sqrt(13)"), (r"3\sqrt{13}", "3√13"), (r"\frac{\sqrt{3}}{3}", "1 / sqrt(3)"), (r"\pi", "pi"),
+    (r"-\frac{\pi}{6}", "-pi/6"), (r"(-\infty, 0]", "(-∞, 0]"), (r"(5,\infty)", "(5, infinity)"), ("8", "2**3"),
+    ("0.0025", "2.5e-3"), (r"137 \frac{1}{2}", "137 1/2"), ("3, 5, 7", "x = 3, x = 5, and x = 7."), ("3, 5", "5 or 3"),
+    (r"\text{Evelyn}", "evelyn"), (r"\text{(C)}", "C"), (r"\text{(C)}", r"\boxed{\text{(C)}}"), ("east", "East"),
+    ("6 - 5i", "6 - 5i."), ("(x+1)^2", "x^2 + 2x + 1"), ("x + 1", "1 + x"), (r"\frac13", "0.333333"), ("120", "5!"),
+    (r"x \in [-2,7]", "[-2, 7]"), (r"1 \pm \sqrt{19}", r"1+\sqrt{19}, 1-\sqrt{19}"), ("2ab", "2 ab"), ("abc", "cba"),
+    ("-1", "$-1$"), (r"\begin{pmatrix} 1/5 \\ -18/5 \end{pmatrix}", r"\begin{pmatrix} \frac15 \\ -\frac{18}{5} \end{pmatrix}"),
+]  # fmt: skip
+DIFFERENT = [
+    ("9", "8"), ("-1", "1"), ("1", "-1"), (r"\frac{1}{2}", "0.51"), ("12", "12π inches"), (r"16\sqrt{3}", "16"), ("2", "(a+5)(b+2)"),
+    ("0", "(-∞, 0]"), ("5", "6 - 5i."), ("7", "x = 3, x = 5, and x = 7"), ("6", "5 or 6"), ("2k", "2"), ("x=5", "y=5"),
+    ("(1, 2)", "(2, 1)"), (r"(-\infty, 0]", r"(-\infty, 0)"), (r"\frac13", "0.333"), ("east", "seat"), (r"\text{even}", "odd"),
+    (r"\text{east}", "5"), ("14", "The radius is 14√2 inches."), ("5x - 7y = 0", "3x - 4y = 0"), ("1+2i", "-1+2i"), ("5", "no idea"),
+    ("5", "\\"), ("5", "}{"), ("5", "$$"), ("5", "\x00"), ("5", r"\frac{"), ("10", "9.95 with a confidence level of 0.95"),
+]  # fmt: skip
+
+
+def test_equal():
+    assert [
+        pair for pair, verdict in zip(EQUAL, verdicts(EQUAL), strict=True) if verdict.outcome != "correct"
+    ] == []
+
+
+def test_different():
+    found = verdicts(DIFFERENT)
+    assert [pair for pair, verdict in zip(DIFFERENT, found, strict=True) if verdict.outcome != "wrong"] == []
+
+
+def test_any_alias_is_enough():
+    problem = Problem("1", "", (r"\text{none}", "0", r"\frac{1}{4}"), "math")
+    answers = ["0.25", "None", "00", "1", "x"]
+    assert [v.correct for v in verify_math([problem] * 5, answers)] == [True, True, True, False, False]
+
+
+def test_absent_answers_and_golds():
+    problem = Problem("1", "", ("5",), "math")
+    assert [v.reason for v in verify_math([problem] * 3, [None, "", " \n"])] == ["no answer"] * 3
+    assert [v.outcome for v in verify_math([Problem("1", "", (), "math")] * 2, ["5", None])] == [
+        "unscorable"
+    ] * 2
+
+
+def test_gold_that_does_not_parse_is_unscorable_unless_the_text_is_equal():
+    pairs = [(r"\frac{1}{", "5"), (r"\frac{1}{", r"\frac{1}{"), ("5", r"\frac{1}{")]
+    assert [(v.outcome, v.reason) for v in verdicts(pairs)] == [
+        ("unscorable", "gold does not parse"),
+        ("correct", ""),
+        ("wrong", "answer does not parse"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("9^{9^{9^9}}", "answer is too large to evaluate"),
+        ("10^{10^{10}}", "answer is too large to evaluate"),
+        ("100000000!", "answer is too large to evaluate"),
+        ("3!!!!", "answer is too large to evaluate"),
+        ("1e999999999", "answer is too large to evaluate"),
+        ("x^{10^{9}}", "answer is too large to evaluate"),
+        ("1" * 1_000_000, "answer is longer than 2,000 characters"),
+        ("(" * 50 + "2" + ")" * 50, "answer nests brackets more than 10 deep"),
+        ("9**9**9**9", ""),
+        ("9" * 1999, ""),
+        ("-" * 1500 + "2", None),
+        ("+".join(["2"] * 900), None),
+    ],
+)
+def test_what_cannot_be_evaluated_is_wrong(answer, reason):
+    verdict = verdicts([("2", answer)])[0]
+    assert verdict.outcome == "wrong"
+    assert reason is None or verdict.reason == reason
+
+
+def test_large_golds():
+    pairs = [
+        ("9^{9^{9^9}}", "$9^{9^{9^9}}$"),
+        ("9^{9^{9^9}}", "9"),
+        ("2^{2024}", "4^{1012}"),
+        ("2^{2^{n}}", "2^{(2^n)}"),
+    ]
+    assert [v.outcome for v in verdicts(pairs)] == ["correct", "unscorable", "correct", "correct"]
+
+
+NUMBERS = ["0", "-0", "7", "007", "-7", "12", "12345678901234567890", "-1", "1", "000", "10", "100"]
+SHORT = [
+    *NUMBERS,
+    "1/2",
+    "0.5",
+    r"\frac{1}{2}",
+    "x",
+    "2x",
+    "(1,2)",
+    "5%",
+    r"\pi",
+    "x=1",
+    r"\sqrt{2}",
+    "{1,2}",
+    r"90^\circ",
+]
+
+
+def test_shortcuts_agree_with_math_verify():
+    """Every pair that is settled without sympy, against math-verify reading the same two formulas."""
+    settled = 0
+    for gold in SHORT:
+        for answer in SHORT:
+            look = first_look([gold], answer)
+            if isinstance(look, Verdict):
+                settled += 1
+                read_gold, read_answer = (
+                    parse(f"${formula(text)}$", [LatexExtractionConfig()]) for text in (gold, answer)
+                )
+                assert look.correct == math_verify(read_gold, read_answer), (gold, answer)
+            else:
+                assert look == Job((gold,), answer)
+    assert settled > 140
+
+
+def test_formulas():
+    assert formulas("The value is $x=3$ or $x=4$.") == ["x=3, x=4"]
+    assert formulas("2 ab") == ["2", "2 ab"]
+    assert formulas(r"\boxed{\frac{1}{2}} with confidence 0.9") == [r"\frac{1}{2}"]
+    assert formulas(r"0 \text{ or } 1") == ["0, 1"]
+    assert formulas(".5") == [".5"]
+    assert formulas(" . ") == []
+    assert formulas("unclosed \\boxed{5") == ["\\boxed{5"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=30), st.text(alphabet="0123456789+-*/^(){}[]\\$.,= xyabfracsqrtpi!%_|", max_size=20))
+def test_any_text_has_a_verdict_and_equals_itself(plain, formulaic):
+    for text, other in ((plain, formulaic), (formulaic, plain)):
+        one, same = verdicts([(text, other), (text, text)])
+        assert one.outcome in ("correct", "wrong", "unscorable")
+        assert same.outcome != "wrong" or not text.strip()
+
+
+def rows(name: str) -> list[dict]:
+    path = DATA / name
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as lines
+    ):
+        return [json.loads(line) for line in lines]
+
+
+@needs_data
+@pytest.mark.parametrize(
+    "name",
+    ["math500/test.jsonl", "gsm8k/test.jsonl", "gsm8k/train.jsonl.gz", "bigmath/rlcr_digits_test.jsonl"],
+)
+def test_every_gold_passes_its_own_verifier_and_a_wrong_answer_does_not(name):
+    golds = [row["answer"].split("####")[-1].strip() for row in rows(name)]
+    problems = [Problem(str(row), "", (gold,), "math") for row, gold in enumerate(golds)]
+    # In a box the text differs, so that the gold has to be read.
+    for answers, expected in (
+        (golds, True),
+        ([rf"\boxed{{{gold}}}" for gold in golds], True),
+        (["-98765.25"] * len(golds), False),
+    ):
+        found = verify_math(problems, answers)
+        assert [
+            (p.id, p.gold, v) for p, v in zip(problems, found, strict=True) if v.correct is not expected
+        ] == []
+
+
+def stored(method: str) -> tuple[list[Problem], list[str], list[int]]:
+    """The authors' stored MATH-500 outputs: problems, last answers and verdicts."""
+    data = rows("rlcr_outputs/hotpot_models_math-500.jsonl.gz")
+    found = [re.findall(r"<answer>(.*?)</answer>", row[f"{method}-output_0"], re.DOTALL) for row in data]
+    problems = [Problem(row["unique_id"], row["problem"], (row["answer"],), "math") for row in data]
+    return (
+        problems,
+        [answers[-1] if answers else "" for answers in found],
+        [row[f"{method}-evals"][0] for row in data],
+    )
+
+
+@needs_data
+@pytest.mark.parametrize("method", ["Base", "RLVR", "RLVR-Classifier", "Answer-Prob", "RLCR"])
+def test_paper_grading_reproduces_every_stored_verdict(method):
+    problems, answers, evals = stored(method)
+    assert [int(v.outcome == "correct") for v in verify_paper(problems, answers)] == evals
+
+
+@needs_data
+@pytest.mark.parametrize(("method", "accuracy"), [("Base", 59.0), ("RLVR", 50.2), ("RLCR", 55.2)])
+def test_strict_grading_of_the_stored_outputs(method, accuracy):
+    problems, answers, _ = stored(method)
+    found = verify_math(problems, answers)
+    assert all(v.correct is not None for v in found)
+    assert 100 * sum(bool(v.correct) for v in found) / len(found) == pytest.approx(accuracy)
