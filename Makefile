@@ -8,7 +8,7 @@
 PYTHON ?= python3
 # The build of torch that fits your hardware. It goes in first: left to the others, pip may choose another.
 TORCH ?= torch==2.13.0
-EXTRAS ?= dev,train,gym
+EXTRAS ?= dev,train,endpoint,gym
 BIN := .venv/bin
 
 .PHONY: setup quickstart test check bench

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def sample(n: int, seed: int = 0, *, rounded: bool = False) -> tuple[np.ndarray,
     return (rng.random(n) < confidence**2).astype(int), confidence
 
 
-CASES = [sample(n, seed, rounded=rounded) for seed, n in enumerate((7, 60, 500)) for rounded in (True, False)]
+CASES = [sample(n, seed, rounded=rounded) for seed, n in enumerate((7, 60, 300)) for rounded in (True, False)]
 
 answers = st.lists(
     st.tuples(st.integers(0, 1), st.one_of(st.floats(0, 1), st.integers(0, 20).map(lambda i: i / 20))),
@@ -220,6 +220,7 @@ def test_risk_coverage_ends_at_the_error_rate() -> None:
         assert (coverage, risk) == (kept.mean(), pytest.approx(1 - c[kept].mean()))
 
 
+@settings(max_examples=40, deadline=None)
 @given(answers, st.randoms(use_true_random=False))
 def test_row_order_changes_nothing(rows: list[tuple[int, float]], random: Any) -> None:
     shuffled = random.sample(rows, len(rows))
@@ -228,6 +229,7 @@ def test_row_order_changes_nothing(rows: list[tuple[int, float]], random: Any) -
         assert ours == pytest.approx(theirs, abs=1e-9), name
 
 
+@settings(max_examples=60, deadline=None)
 @given(answers)
 def test_murphy_identity_and_bounds(rows: list[tuple[int, float]]) -> None:
     c, q = map(np.array, zip(*rows, strict=True))
@@ -266,13 +268,12 @@ def test_weights_equal_the_materialised_resample(case: tuple[np.ndarray, np.ndar
     rng = np.random.default_rng(1)
     drawn = rng.integers(len(c), size=(20, len(c)))
     weights = np.stack([np.bincount(row, minlength=len(c)) for row in drawn])
-    rows = kernel.Rows.sort(c, q, np.arange(len(c)))
-    weighted = rows.weigh(weights, binning, 10)
+    weighted = kernel.Rows.sort(c, q, np.arange(len(c)), binning, 10).weigh(weights)
     assert set(PLAIN) == set(kernel.METRICS)
     for name, metric in kernel.METRICS.items():
         values = metric(weighted)
         for row, value in zip(drawn, values, strict=True):
-            alone = kernel.Rows.sort(c[row], q[row], None).weigh(np.ones((1, len(c)), np.int64), binning, 10)
+            alone = kernel.Rows.sort(c[row], q[row], None, binning, 10).weigh(np.ones((1, len(c)), np.int64))
             assert value == pytest.approx(metric(alone)[0], abs=1e-7, nan_ok=True), name
             if binning == "paper":
                 plain = PLAIN[name](c[row], q[row])
@@ -291,15 +292,15 @@ def test_summary_values_are_the_plain_metrics(case: tuple[np.ndarray, np.ndarray
 def test_interval_is_that_of_a_plain_bootstrap(rounded: bool) -> None:
     """Same distribution, other random numbers: with verbalised confidences kinds of rows are drawn."""
     c, q = sample(600, 3, rounded=rounded)
-    s = metrics.summary(c, q, resamples=4000)
+    s = metrics.summary(c, q, resamples=2000)
     rng = np.random.default_rng(5)
-    plain = [metrics.brier(c[i], q[i]) for i in rng.integers(600, size=(2000, 600))]
+    plain = [metrics.brier(c[i], q[i]) for i in rng.integers(600, size=(1000, 600))]
     low, high = np.quantile(plain, [0.025, 0.975])
     brier = s.metrics["brier"]
     assert (brier.low, brier.high) == (pytest.approx(low, abs=3e-3), pytest.approx(high, abs=3e-3))
     error = (0.25 - (c.mean() - 0.5) ** 2) ** 0.5 / 600**0.5
     assert s.metrics["accuracy"].half_width == pytest.approx(1.96 * error, rel=0.06)
-    assert brier.half_width == pytest.approx((brier.high - brier.low) / 2)
+    assert brier.half_width == pytest.approx((high - low) / 2, rel=0.1)
 
 
 @pytest.mark.parametrize("rounded", [True, False])
@@ -443,12 +444,12 @@ def test_compare_aligns_questions_and_takes_unequal_samples() -> None:
 
 @pytest.mark.parametrize("rounded", [True, False])
 def test_compare_draws_are_a_plain_paired_bootstrap(rounded: bool) -> None:
-    c, q = sample(2000, 9, rounded=rounded)
+    c, q = sample(1000, 9, rounded=rounded)
     c2, q2 = (c, np.round(q * 10) / 10) if rounded else (c, q**2)
-    found = metrics.compare(c, q, c2, q2, resamples=2000).metrics["brier"]
+    found = metrics.compare(c, q, c2, q2, resamples=1000).metrics["brier"]
     rng = np.random.default_rng(1)
     plain = [
-        metrics.brier(c2[i], q2[i]) - metrics.brier(c[i], q[i]) for i in rng.integers(2000, size=(500, 2000))
+        metrics.brier(c2[i], q2[i]) - metrics.brier(c[i], q[i]) for i in rng.integers(1000, size=(300, 1000))
     ]
     assert found.half_width == pytest.approx(np.diff(np.quantile(plain, [0.025, 0.975]))[0] / 2, rel=0.2)
 
@@ -469,7 +470,7 @@ def test_macro_average() -> None:
     summaries = {name: metrics.summary(*task) for name, task in tasks.items()}
     assert (macro.n, macro.tasks) == (2050, ("small", "large"))
     for name, estimate in macro.metrics.items():
-        expected = np.mean([PLAIN[name](*task) for task in tasks.values()])
+        expected = np.mean(np.array([PLAIN[name](*task) for task in tasks.values()], float))
         assert estimate.value == pytest.approx(expected, abs=1e-9), name
     assert metrics.macro_average(summaries) == macro
     assert metrics.macro_average(list(summaries.values())).tasks == ("task 1", "task 2")
@@ -537,7 +538,10 @@ def test_plain_metrics_refuse_missing_confidence(missing: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda c, q: metrics.ece(c, q, binning="papers"), "unknown binning 'papers': did you mean paper"),
+        (
+            lambda c, q: metrics.ece(c, q, binning=cast(Any, "papers")),
+            "unknown binning 'papers': did you mean paper",
+        ),
         (lambda c, q: metrics.ece(c, q, bins=0), "bins is 0: expected a whole number of at least 1"),
         (lambda c, q: metrics.nll(c, q, eps=0), "eps is 0"),
         (lambda c, q: metrics.summary(c, q, level=1.5), "level is 1.5"),

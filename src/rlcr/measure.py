@@ -47,6 +47,10 @@ class Columns:
             raise RlcrError(f"more than {_MOST_GROUPS} groups: this column does not name groups")
         self._group.append(code)
 
+    def states_any(self) -> bool:
+        """Whether any sample states a confidence."""
+        return any(stated == stated for stated in self._confidence)  # NaN differs from itself
+
     def measure(
         self, *, resamples: int = 1000, seed: int = 0, progress: Progress | None = None
     ) -> Measurement:

@@ -1,8 +1,6 @@
 import gzip
 import json
-import os
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,8 +9,6 @@ from hypothesis import strategies as st
 from rlcr.problem import Problem
 from rlcr.verify.choice import verify_choice
 
-DATA = Path(os.environ.get("RLCR_DATA", Path(__file__).parents[3] / "shared" / "data"))
-OUTPUTS = DATA / "rlcr_outputs" / "hotpot_models_commonsenseqa.jsonl.gz"
 CHOICES = {"A": "bank", "B": "library", "C": "department store", "D": "mall", "E": "new york"}
 
 
@@ -90,11 +86,11 @@ def test_any_text_has_a_verdict_and_equals_itself(answer, gold):
     assert verdict(gold, gold, None).outcome != "wrong"
 
 
-@pytest.mark.skipif(not OUTPUTS.exists(), reason="needs the authors' stored outputs")
 @pytest.mark.parametrize("method", ["Base", "RLVR", "RLCR"])
-def test_against_the_authors_judge(method):
+def test_against_the_authors_judge(shared_data, method):
     """The judge is the more lenient: it also accepts neighbouring options. It hardly ever rejects ours."""
-    with gzip.open(OUTPUTS, "rt", encoding="utf-8") as lines:
+    path = shared_data / "rlcr_outputs" / "hotpot_models_commonsenseqa.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     problems, answers = [], []
     for row in rows:

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import re
 from pathlib import Path
 
@@ -18,9 +17,6 @@ from rlcr.verify._math_pool import Job
 from rlcr.verify.math import first_look, verify_math
 from rlcr.verify.paper import verify_paper
 from rlcr.verify.verdict import Verdict
-
-DATA = Path(os.environ.get("RLCR_DATA", Path(__file__).parents[3] / "shared" / "data"))
-needs_data = pytest.mark.skipif(not (DATA / "math500").exists(), reason="needs the shared datasets")
 
 
 def verdicts(pairs: list[tuple[str, str]]) -> list[Verdict]:
@@ -174,8 +170,7 @@ def test_any_text_has_a_verdict_and_equals_itself(plain, formulaic):
         assert same.outcome != "wrong" or not text.strip()
 
 
-def rows(name: str) -> list[dict]:
-    path = DATA / name
+def rows(path: Path) -> list[dict]:
     with (
         gzip.open(path, "rt", encoding="utf-8")
         if path.suffix == ".gz"
@@ -184,13 +179,12 @@ def rows(name: str) -> list[dict]:
         return [json.loads(line) for line in lines]
 
 
-@needs_data
 @pytest.mark.parametrize(
     "name",
-    ["math500/test.jsonl", "gsm8k/test.jsonl", "gsm8k/train.jsonl.gz", "bigmath/rlcr_digits_test.jsonl"],
+    ["math500/test.jsonl", "gsm8k/test.jsonl", "bigmath/rlcr_digits_test.jsonl"],
 )
-def test_every_gold_passes_its_own_verifier_and_a_wrong_answer_does_not(name):
-    golds = [row["answer"].split("####")[-1].strip() for row in rows(name)]
+def test_every_gold_passes_its_own_verifier_and_a_wrong_answer_does_not(shared_data, name):
+    golds = [row["answer"].split("####")[-1].strip() for row in rows(shared_data / name)]
     problems = [Problem(str(row), "", (gold,), "math") for row, gold in enumerate(golds)]
     # In a box the text differs, so that the gold has to be read.
     for answers, expected in (
@@ -204,9 +198,9 @@ def test_every_gold_passes_its_own_verifier_and_a_wrong_answer_does_not(name):
         ] == []
 
 
-def stored(method: str) -> tuple[list[Problem], list[str], list[int]]:
+def stored(shared_data: Path, method: str) -> tuple[list[Problem], list[str], list[int]]:
     """The authors' stored MATH-500 outputs: problems, last answers and verdicts."""
-    data = rows("rlcr_outputs/hotpot_models_math-500.jsonl.gz")
+    data = rows(shared_data / "rlcr_outputs" / "hotpot_models_math-500.jsonl.gz")
     found = [re.findall(r"<answer>(.*?)</answer>", row[f"{method}-output_0"], re.DOTALL) for row in data]
     problems = [Problem(row["unique_id"], row["problem"], (row["answer"],), "math") for row in data]
     return (
@@ -216,17 +210,15 @@ def stored(method: str) -> tuple[list[Problem], list[str], list[int]]:
     )
 
 
-@needs_data
 @pytest.mark.parametrize("method", ["Base", "RLVR", "RLVR-Classifier", "Answer-Prob", "RLCR"])
-def test_paper_grading_reproduces_every_stored_verdict(method):
-    problems, answers, evals = stored(method)
+def test_paper_grading_reproduces_every_stored_verdict(shared_data, method):
+    problems, answers, evals = stored(shared_data, method)
     assert [int(v.outcome == "correct") for v in verify_paper(problems, answers)] == evals
 
 
-@needs_data
 @pytest.mark.parametrize(("method", "accuracy"), [("Base", 59.0), ("RLVR", 50.2), ("RLCR", 55.2)])
-def test_strict_grading_of_the_stored_outputs(method, accuracy):
-    problems, answers, _ = stored(method)
+def test_strict_grading_of_the_stored_outputs(shared_data, method, accuracy):
+    problems, answers, _ = stored(shared_data, method)
     found = verify_math(problems, answers)
     assert all(v.correct is not None for v in found)
     assert 100 * sum(bool(v.correct) for v in found) / len(found) == pytest.approx(accuracy)

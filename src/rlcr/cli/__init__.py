@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import rlcr
-from rlcr.cli import measuring
+from rlcr.cli import evaluating, measuring, tasks
 from rlcr.errors import RlcrError
 
 app = typer.Typer(
@@ -22,6 +22,11 @@ app = typer.Typer(
 app.command("metrics")(measuring.metrics)
 app.command("score")(measuring.score)
 app.command("check-reward")(measuring.check_reward)
+app.add_typer(tasks.app, name="tasks")
+app.command("eval")(evaluating.eval_)
+app.command("rescore")(evaluating.rescore)
+app.command("compare")(evaluating.compare)
+app.command("export")(evaluating.export)
 
 
 def _version(wanted: bool) -> None:

@@ -1,6 +1,6 @@
 """What the metrics accept. Anything else raises one line that names the index and the value."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,11 @@ def check_correct(correct: ArrayLike, name: str = "correct") -> Ints:
 
 
 def check_confidence(
-    confidence: ArrayLike, n: int | None = None, *, name: str = "confidence", missing: bool = False
+    confidence: ArrayLike | Sequence[float | None],
+    n: int | None = None,
+    *,
+    name: str = "confidence",
+    missing: bool = False,
 ) -> Floats:
     """Confidences in [0, 1]; with `missing`, None and NaN stand for "gave none" (as NaN).
 
@@ -79,7 +83,7 @@ def check_inside(value: float, low: float, high: float, name: str) -> None:
         raise RlcrError(f"{name} is {value!r}: expected a number between {low:g} and {high:g}")
 
 
-def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
+def _one_dimensional(values: object, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError as error:

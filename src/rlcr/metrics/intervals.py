@@ -25,9 +25,11 @@ from rlcr.metrics.inputs import (
 from rlcr.metrics.kernel import METRICS, Binning, Rows, check_binning
 
 Progress = Callable[[int, int], None]
+MaybeMissing = ArrayLike | Sequence[float | None]
 
 # Resamples are worked through in chunks of about this many weights, which bounds memory and stays in cache.
 CHUNK_WEIGHTS = 1 << 17
+KEPT_BYTES = 24 << 20
 # A multinomial draw costs this many times more per kind than an integer draw per row.
 KIND_COST = 16
 
@@ -130,7 +132,7 @@ class MacroAverage:
 
 def summary(
     correct: ArrayLike,
-    confidence: ArrayLike,
+    confidence: MaybeMissing,
     *,
     question: Iterable[Any] | None = None,
     binning: Binning = "paper",
@@ -161,9 +163,9 @@ def summary(
     unit_N = None if question is None else question_codes(question, len(correct_N), codes)
     questions = len(correct_N) if unit_N is None else len(codes)
 
-    units = _Units.of([(correct_N, confidence_N, unit_N)], questions)
-    (values,) = _measure(units.systems, units.copies_U[None, :], binning, bins)
-    (draws,) = _bootstrap(units, resamples, seed, binning, bins, progress)
+    units = _Units.of([(correct_N, confidence_N, unit_N)], questions, binning, bins)
+    (values,) = _measure(units.systems, units.copies_U[None, :])
+    (draws,) = _bootstrap(units, resamples, seed, progress)
 
     rated_N = ~np.isnan(confidence_N)
     why = _why_undefined(correct_N[rated_N])
@@ -178,9 +180,9 @@ def summary(
 
 def compare(
     correct_a: ArrayLike,
-    confidence_a: ArrayLike,
+    confidence_a: MaybeMissing,
     correct_b: ArrayLike,
-    confidence_b: ArrayLike,
+    confidence_b: MaybeMissing,
     *,
     question: Iterable[Any] | None = None,
     question_a: Iterable[Any] | None = None,
@@ -210,9 +212,11 @@ def compare(
         len(correct_A), len(correct_B), question, question_a, question_b
     )
 
-    units = _Units.of([(correct_A, confidence_A, unit_A), (correct_B, confidence_B, unit_B)], questions)
-    values_a, values_b = _measure(units.systems, units.copies_U[None, :], binning, bins)
-    draws_a, draws_b = _bootstrap(units, resamples, seed, binning, bins, progress)
+    units = _Units.of(
+        [(correct_A, confidence_A, unit_A), (correct_B, confidence_B, unit_B)], questions, binning, bins
+    )
+    values_a, values_b = _measure(units.systems, units.copies_U[None, :])
+    draws_a, draws_b = _bootstrap(units, resamples, seed, progress)
 
     why_a, why_b = (
         _why_undefined(correct_N[~np.isnan(confidence_N)])
@@ -292,10 +296,12 @@ class _Units:
     copies_U: Ints
 
     @classmethod
-    def of(cls, systems: list[tuple[Ints, Floats, Ints | None]], units: int) -> "_Units":
+    def of(
+        cls, systems: list[tuple[Ints, Floats, Ints | None]], units: int, binning: str, bins: int
+    ) -> "_Units":
         """Merge equal units where each has one row per system and merging makes drawing cheaper."""
         if any(len(correct_N) > units for correct_N, _, _ in systems):
-            rows = [Rows.sort(correct_N, confidence_N, unit_N) for correct_N, confidence_N, unit_N in systems]
+            rows = [Rows.sort(*system, binning, bins) for system in systems]
             return cls(rows, np.ones(units, np.int64))
         # One row per unit: bring rows into the order of units, so that row u of each system is unit u.
         aligned = []
@@ -312,9 +318,7 @@ class _Units:
         # A lone system's units are its sorted rows (kinds come out of unique in that order, single rows may
         # be renamed at will). Two systems sort differently, so each row remembers its unit.
         link = None if len(aligned) == 1 else np.arange(len(first_K))
-        rows = [
-            Rows.sort(correct_U[first_K], confidence_U[first_K], link) for correct_U, confidence_U in aligned
-        ]
+        rows = [Rows.sort(c_U[first_K], q_U[first_K], link, binning, bins) for c_U, q_U in aligned]
         return cls(rows, copies_K)
 
     def draw(self, resamples: int, seed: int) -> Iterator[Ints]:
@@ -328,24 +332,27 @@ class _Units:
             if units < total:
                 yield rng.multinomial(total, self.copies_U / total, size=size)
             else:
-                drawn = (np.bincount(rng.integers(units, size=units), minlength=units) for _ in range(size))
-                yield np.stack(list(drawn))
+                drawn_RU = rng.integers(units, size=(size, units))
+                yield np.stack([np.bincount(drawn_U, minlength=units) for drawn_U in drawn_RU])
 
 
-def _measure(systems: list[Rows], units_RU: Ints, binning: str, bins: int) -> list[dict[str, Floats]]:
+def _measure(systems: list[Rows], units_RU: Ints) -> list[dict[str, Floats]]:
     """Every metric of every system under the same weights."""
-    weighted = (rows.weigh(units_RU, binning, bins) for rows in systems)
+    weighted = (rows.weigh(units_RU) for rows in systems)
     return [{name: metric(w) for name, metric in METRICS.items()} for w in weighted]
 
 
 def _bootstrap(
-    units: _Units, resamples: int, seed: int, binning: str, bins: int, progress: Progress | None
+    units: _Units, resamples: int, seed: int, progress: Progress | None
 ) -> list[dict[str, Floats]]:
     draws = [{name: np.empty(resamples) for name in METRICS} for _ in units.systems]
+    # Freeing one large block tells glibc's allocator to keep blocks up to that size for reuse. Otherwise the
+    # arrays of every chunk go back to the system and are faulted in again: as slow as the arithmetic.
+    np.empty(KEPT_BYTES, np.uint8)
     done = 0
     for units_RU in units.draw(resamples, seed):
         chunk = slice(done, done + len(units_RU))
-        for kept, measured in zip(draws, _measure(units.systems, units_RU, binning, bins), strict=True):
+        for kept, measured in zip(draws, _measure(units.systems, units_RU), strict=True):
             for name, values_R in measured.items():
                 kept[name][chunk] = values_R
         done = chunk.stop

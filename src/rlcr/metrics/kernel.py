@@ -57,18 +57,64 @@ def fixed_bins(values_V: Floats, binning: str, bins: int) -> Ints:
     return np.minimum(bins_V, bins - 1)
 
 
+def log_losses(values_V: Floats, eps: float) -> tuple[Floats, Floats]:
+    """Negative log-likelihood of each confidence if right and if wrong, clipped to [eps, 1 - eps]."""
+    clipped_V = np.clip(values_V, eps, 1 - eps)
+    return -np.log(clipped_V), -np.log1p(-clipped_V)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Distinct confidences, ascending, and what depends on nothing else: found once for all resamples."""
+
+    values_V: Floats
+    binning: str
+    bins: int
+
+    @cached_property
+    def cuts_B(self) -> Ints:
+        """Where the bins of the chosen binning begin, and the end. Not for "equal-mass"."""
+        return self._cuts(self.binning)
+
+    @cached_property
+    def decimal_cuts_B(self) -> Ints:
+        """Where the decimal bins begin, and the end."""
+        return self._cuts("decimal")
+
+    @cached_property
+    def node_cuts_S(self) -> Ints:
+        """Where the values nearest to each node of the smooth ECE begin, and the end."""
+        return np.searchsorted(np.rint(self.values_V * smooth.NODES), np.arange(smooth.NODES + 2))
+
+    @cached_property
+    def squared_losses(self) -> tuple[Floats, Floats]:
+        """Brier score of each confidence if right and if wrong."""
+        return (1 - self.values_V) ** 2, self.values_V**2
+
+    @cached_property
+    def log_losses(self) -> tuple[Floats, Floats]:
+        """Negative log-likelihood of each confidence if right and if wrong."""
+        return log_losses(self.values_V, NLL_EPS)
+
+    def _cuts(self, binning: str) -> Ints:
+        count = len(self.values_V) if binning == "distinct" else self.bins
+        return np.searchsorted(fixed_bins(self.values_V, binning, self.bins), np.arange(count + 1))
+
+
 @dataclass(frozen=True)
 class Rows:
     """One system's rows, sorted by confidence; rows without a confidence (NaN) come last."""
 
-    values_V: Floats  # distinct confidences, ascending
-    starts_V: Ints  # where each of them begins among the sorted rows
+    scale: Scale
+    starts_V: Ints  # where each distinct confidence begins among the sorted rows
     correct_E: Ints
     unit_E: Ints | None  # which unit each sorted row belongs to; None: row e is unit e
     rated: int  # rows with a confidence
 
     @classmethod
-    def sort(cls, correct_E: Ints, confidence_E: Floats, unit_E: Ints | None) -> "Rows":
+    def sort(
+        cls, correct_E: Ints, confidence_E: Floats, unit_E: Ints | None, binning: str, bins: int
+    ) -> "Rows":
         """Sort once, for all resamples. Without units, the sorted rows are the units."""
         order_E = np.lexsort((correct_E, confidence_E))  # the second key keeps results free of row order
         correct_E, confidence_E = correct_E[order_E], confidence_E[order_E]
@@ -76,19 +122,19 @@ class Rows:
         is_new_E = np.diff(confidence_E[:rated], prepend=-1.0) > 0
         starts_V = np.flatnonzero(is_new_E)
         unit_E = None if unit_E is None else unit_E[order_E]
-        return cls(confidence_E[starts_V], starts_V, correct_E, unit_E, rated)
+        return cls(Scale(confidence_E[starts_V], binning, bins), starts_V, correct_E, unit_E, rated)
 
-    def weigh(self, units_RU: Ints, binning: str, bins: int) -> "Weighted":
+    def weigh(self, units_RU: Ints) -> "Weighted":
         """Give every row its unit's weight and merge rows of equal confidence."""
         weights_RE = units_RU if self.unit_E is None else np.take(units_RU, self.unit_E, axis=1)
         correct_RE = weights_RE * self.correct_E
         rated = slice(0, self.rated)
         both_RV, right_RV = weights_RE[:, rated], correct_RE[:, rated]
-        if len(self.values_V) < self.rated:
+        if len(self.starts_V) < self.rated:
             both_RV = np.add.reduceat(both_RV, self.starts_V, axis=1)
             right_RV = np.add.reduceat(right_RV, self.starts_V, axis=1)
         everything_R, everything_right_R = weights_RE.sum(axis=1), correct_RE.sum(axis=1)
-        return Weighted(self.values_V, both_RV, right_RV, everything_R, everything_right_R, binning, bins)
+        return Weighted(self.scale, both_RV, right_RV, everything_R, everything_right_R)
 
 
 @dataclass(frozen=True)
@@ -109,16 +155,19 @@ class Bins:
 class Weighted:
     """Distinct confidences and, per resample, the weight at each: what every metric is a function of."""
 
-    values_V: Floats
+    scale: Scale
     both_RV: Ints  # right and wrong
     right_RV: Ints
     everything_R: Ints  # also the rows without a confidence
     everything_right_R: Ints
-    binning: str
-    bins: int
 
     # Counts are summed as integers, several times faster than floats, and multiplied as floats, for numpy
     # converts slowly when it meets both in one expression.
+
+    @cached_property
+    def wrong_RV(self) -> Ints:
+        """Wrong weight at each confidence."""
+        return self.both_RV - self.right_RV
 
     @cached_property
     def cum_both_RC(self) -> Ints:
@@ -128,22 +177,22 @@ class Weighted:
     @cached_property
     def cum_wrong_RC(self) -> Ints:
         """Wrong weight below each position."""
-        return _cumulative(self.both_RV - self.right_RV)
+        return _cumulative(self.wrong_RV)
 
     @cached_property
     def cum_confidence_RC(self) -> Floats:
         """Summed confidence below each position."""
-        return _cumulative(self.float_both_RV * self.values_V)
+        return _cumulative(self.float_both_RV * self.scale.values_V)
 
     @cached_property
     def float_both_RV(self) -> Floats:
-        """Weight at each confidence."""
+        """`both_RV`, to multiply with."""
         return self.both_RV.astype(np.float64)
 
     @cached_property
     def float_wrong_RV(self) -> Floats:
-        """Wrong weight at each confidence."""
-        return (self.both_RV - self.right_RV).astype(np.float64)
+        """`wrong_RV`, to multiply with."""
+        return self.wrong_RV.astype(np.float64)
 
     @cached_property
     def total_R(self) -> Floats:
@@ -168,25 +217,21 @@ class Weighted:
     @cached_property
     def brier_R(self) -> Floats:
         """Mean squared residual: used by three metrics."""
-        return self.mean_loss((1 - self.values_V) ** 2, self.values_V**2)
+        return self.mean_loss(*self.scale.squared_losses)
 
     def mean_loss(self, if_right_V: Floats, if_wrong_V: Floats) -> Floats:
         """Mean of a loss that depends on the confidence and on being right."""
-        excess_R = self.float_wrong_RV @ (if_wrong_V - if_right_V)
-        return (self.float_both_RV @ if_right_V + excess_R) / self.total_R
+        # einsum, not @: products this small are slower on a busy machine when BLAS spreads them over threads.
+        if_right_R = np.einsum("rv,v->r", self.float_both_RV, if_right_V)
+        return (
+            if_right_R + np.einsum("rv,v->r", self.float_wrong_RV, if_wrong_V - if_right_V)
+        ) / self.total_R
 
     @cached_property
     def chosen_bins(self) -> Bins:
         """Bins of the chosen binning."""
-        return self.in_bins(self.binning)
-
-    def in_bins(self, binning: str) -> Bins:
-        """Bins of any binning."""
-        if binning == "equal-mass":
-            return self.between(self._equal_mass_cuts_RB())
-        count = len(self.values_V) if binning == "distinct" else self.bins
         return self.between(
-            np.searchsorted(fixed_bins(self.values_V, binning, self.bins), np.arange(count + 1))
+            self._equal_mass_cuts_RB() if self.scale.binning == "equal-mass" else self.scale.cuts_B
         )
 
     def between(self, cuts: Ints) -> Bins:
@@ -197,13 +242,13 @@ class Weighted:
     def _equal_mass_cuts_RB(self) -> Ints:
         """Where bins of equal weight begin. A value goes, whole, to the bin in which its middle row falls."""
         middles_RV = self.cum_both_RC[:, 1:] + self.cum_both_RC[:, :-1]  # twice the rank of the middle
-        steps_B = np.arange(self.bins + 1)
+        steps_B = np.arange(self.scale.bins + 1)
         cuts = [
-            np.searchsorted(middle_V * self.bins, 2 * cum_C[-1] * steps_B)
+            np.searchsorted(middle_V * self.scale.bins, 2 * cum_C[-1] * steps_B)
             for middle_V, cum_C in zip(middles_RV, self.cum_both_RC, strict=True)
         ]
         cuts_RB = np.array(cuts, dtype=np.int64)
-        cuts_RB[:, 0], cuts_RB[:, -1] = 0, len(self.values_V)
+        cuts_RB[:, 0], cuts_RB[:, -1] = 0, len(self.scale.values_V)
         return cuts_RB
 
 
@@ -231,23 +276,18 @@ def _ece(w: Weighted) -> Floats:
 
 
 def _ece_decimal(w: Weighted) -> Floats:
-    return np.abs(w.in_bins("decimal").gap_RB).sum(axis=1) / w.total_R
+    return np.abs(w.between(w.scale.decimal_cuts_B).gap_RB).sum(axis=1) / w.total_R
 
 
 def _smooth_ece(w: Weighted) -> Floats:
-    nodes_V = smooth.nearest_nodes(w.values_V)
-    many = len(w.values_V) > smooth.NODES
-    nodes_S = np.arange(smooth.NODES + 1) if many else np.unique(nodes_V)
-    bins = w.between(np.append(np.searchsorted(nodes_V, nodes_S), len(nodes_V)))
+    at_nodes = w.between(w.scale.node_cuts_S)
     undefined_R = np.isnan(w.total_R)
-    residuals_RS = bins.gap_RB / np.where(undefined_R, 1, w.total_R)[:, None]
-    return np.where(undefined_R, np.nan, smooth.smooth_ece(nodes_S, residuals_RS))
+    residuals_RS = at_nodes.gap_RB / np.where(undefined_R, 1, w.total_R)[:, None]
+    return np.where(undefined_R, np.nan, smooth.smooth_ece(residuals_RS))
 
 
-def nll_R(w: Weighted, eps: float = NLL_EPS) -> Floats:
-    """Mean negative log-likelihood, confidence clipped to [eps, 1 - eps]."""
-    clipped_V = np.clip(w.values_V, eps, 1 - eps)
-    return w.mean_loss(-np.log(clipped_V), -np.log1p(-clipped_V))
+def _nll(w: Weighted) -> Floats:
+    return w.mean_loss(*w.scale.log_losses)
 
 
 def _aurc(w: Weighted) -> Floats:
@@ -316,7 +356,7 @@ METRICS: Mapping[str, Callable[[Weighted], Floats]] = {
     "resolution": _resolution,
     "uncertainty": _uncertainty,
     "within_bin": _within_bin,
-    "nll": nll_R,
+    "nll": _nll,
     "aurc": _aurc,
     "mean_confidence": _mean_confidence,
     "confidence_gap": _confidence_gap,

@@ -6,13 +6,12 @@ else. In the formulas c is correct, q is confidence, n the number of rows. An ar
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rlcr.metrics.inputs import Floats, Ints, check_confidence, check_correct, check_inside
-from rlcr.metrics.kernel import METRICS, NLL_EPS, Binning, Rows, Weighted, check_binning, nll_R
+from rlcr.metrics.kernel import METRICS, NLL_EPS, Binning, Rows, Weighted, check_binning, log_losses
 
 
 def accuracy(correct: ArrayLike) -> float:
@@ -123,7 +122,8 @@ def smooth_ece(correct: ArrayLike, confidence: ArrayLike) -> float:
     """↓ Smooth ECE (Błasiok and Nakkiran, 2023): calibration error without bins.
 
     Residuals q - c, smoothed by a Gaussian of width s reflected at 0 and 1, integrated in absolute value,
-    are g(s); the result is where g(s) = s. Agrees with relplot.smECE to 2e-3.
+    are g(s); the result is where g(s) = s. relplot.smECE agrees to 2e-3, unless confidences lie
+    exactly on 0 or 1, to which it gives half their weight.
 
     >>> round(smooth_ece([1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
@@ -142,7 +142,8 @@ def nll(correct: ArrayLike, confidence: ArrayLike, *, eps: float = NLL_EPS) -> f
     0.6931
     """
     check_inside(eps, 0, 0.5, "eps")
-    return _defined(partial(nll_R, eps=eps), _weigh(correct, confidence))
+    weighted = _weigh(correct, confidence)
+    return float(weighted.mean_loss(*log_losses(weighted.scale.values_V, eps))[0])
 
 
 def aurc(correct: ArrayLike, confidence: ArrayLike) -> float:
@@ -213,7 +214,8 @@ def reliability_curve(
         lower_B, upper_B = edges[:-1][used_B], edges[1:][used_B]
     else:
         last_B = np.searchsorted(weighted.cum_both_RC[0, 1:], np.cumsum(count_B))
-        lower_B, upper_B = weighted.values_V[np.append(0, last_B[:-1] + 1)], weighted.values_V[last_B]
+        values_V = weighted.scale.values_V
+        lower_B, upper_B = values_V[np.append(0, last_B[:-1] + 1)], values_V[last_B]
     return ReliabilityCurve(
         lower=lower_B,
         upper=upper_B,
@@ -242,14 +244,15 @@ def risk_coverage(correct: ArrayLike, confidence: ArrayLike) -> RiskCoverage:
     weighted = _weigh(correct, confidence)
     kept_V = np.cumsum(weighted.both_RV[0, ::-1])
     right_V = np.cumsum(weighted.right_RV[0, ::-1])
-    return RiskCoverage(weighted.values_V[::-1].copy(), kept_V / kept_V[-1], (kept_V - right_V) / kept_V)
+    threshold_V = weighted.scale.values_V[::-1].copy()
+    return RiskCoverage(threshold_V, kept_V / kept_V[-1], (kept_V - right_V) / kept_V)
 
 
 def _weigh(correct: ArrayLike, confidence: ArrayLike, binning: str = "paper", bins: int = 10) -> Weighted:
     check_binning(binning, bins)
     correct_N = check_correct(correct)
-    rows = Rows.sort(correct_N, check_confidence(confidence, len(correct_N)), None)
-    return rows.weigh(np.ones((1, len(correct_N)), np.int64), binning, bins)
+    rows = Rows.sort(correct_N, check_confidence(confidence, len(correct_N)), None, binning, bins)
+    return rows.weigh(np.ones((1, len(correct_N)), np.int64))
 
 
 def _number(metric: Callable[[Weighted], Floats], weighted: Weighted) -> float | None:

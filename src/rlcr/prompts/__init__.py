@@ -8,6 +8,7 @@ confidence prompt closes ``<think>`` with ``<//think>``; ours close every tag pr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -103,18 +104,32 @@ def render(prompt: Prompt, problem: Problem, tokenizer: ChatTokenizer | None = N
     <BLANKLINE>
     Assistant:
     """
+    return render_messages(messages(prompt, problem), tokenizer)
+
+
+def render_messages(conversation: Sequence[Message], tokenizer: ChatTokenizer | None = None) -> str:
+    r"""The text that the model continues, of any conversation that ends with the user.
+
+    >>> render_messages([{"role": "user", "content": "Hello"}])
+    'User: Hello\n\nAssistant:'
+    """
     if tokenizer is None or not tokenizer.chat_template:
-        return f"{prompt.text}\n\nUser: {user_message(problem)}\n\nAssistant:"
+        names = {"system": "", "user": "User: ", "assistant": "Assistant: "}
+        turns = [names[message["role"]] + message["content"] for message in conversation]
+        return "\n\n".join([*turns, "Assistant:"])
     # A template comes with jinja2; the plain path does not need it.
     from jinja2 import TemplateError
 
     options = {"tokenize": False, "add_generation_prompt": True}
     try:
-        return tokenizer.apply_chat_template(messages(prompt, problem), **options)
+        return tokenizer.apply_chat_template(list(conversation), **options)
     except TemplateError:
+        if len(conversation) < 2 or conversation[0]["role"] != "system":
+            raise
         # Some templates (Gemma's) refuse a system message: it then leads the user's.
-        merged = [{"role": "user", "content": f"{prompt.text}\n\n{user_message(problem)}"}]
-        return tokenizer.apply_chat_template(merged, **options)
+        system, user, *rest = conversation
+        merged = {"role": user["role"], "content": f"{system['content']}\n\n{user['content']}"}
+        return tokenizer.apply_chat_template([merged, *rest], **options)
 
 
 def opens_think(rendered: str) -> bool:

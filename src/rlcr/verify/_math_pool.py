@@ -1,7 +1,7 @@
 """A few worker processes that compare formulas, and a clock that stops them.
 
 sympy can neither be trusted to end nor be interrupted from a thread, so every comparison runs in another
-process. Workers are started when first needed, by ``exec`` and not by ``fork`` (callers have threads and
+process, for a limited time of computing. Workers are started when first needed, by ``exec`` and not by ``fork`` (callers have threads and
 GPUs), kept between calls, replaced when they had to be killed, and gone when this process is. POSIX only.
 """
 
@@ -11,6 +11,7 @@ import atexit
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +26,9 @@ from rlcr.errors import RlcrError
 from rlcr.verify.verdict import Outcome, Verdict
 
 _START_SECONDS = 120.0
+# A worker stops itself after its limit of computing time. This many times as long by the clock on the wall,
+# and it is stuck in some other way.
+_PATIENCE = 10.0
 _MAX_WORKERS = 16
 
 
@@ -38,7 +42,7 @@ class Job:
 
 
 class WorkerStopped(Exception):
-    """The worker is dead, by its own doing or because its time was up."""
+    """The worker is dead: its time was up, or it broke down."""
 
 
 class _Worker:
@@ -77,7 +81,7 @@ class _Worker:
                 rest = rest[os.write(self._jobs, rest) :]
         except BrokenPipeError as error:
             raise WorkerStopped from error
-        outcome, reason = self._receive(limit)
+        outcome, reason = self._receive(limit * _PATIENCE + _PATIENCE)
         return Verdict(outcome, reason)
 
     def _receive(self, limit: float) -> tuple[Outcome, str]:
@@ -145,11 +149,10 @@ class MathPool:
         with self._worker() as worker:
             try:
                 return worker.ask(job, limit)
-            except TimeoutError:
+            except (TimeoutError, WorkerStopped) as error:
                 worker.kill()
-                return Verdict("unscorable", f"timed out after {limit:g} s")
-            except WorkerStopped:
-                worker.kill()
+                if isinstance(error, TimeoutError) or worker.process.returncode == -signal.SIGPROF:
+                    return Verdict("unscorable", f"timed out after {limit:g} s")
                 return Verdict("unscorable", "verifier ran out of memory or crashed")
 
     def pids(self) -> list[int]:

@@ -1,8 +1,8 @@
 """The process in which sympy runs: one JSON job per line in, one JSON reply per line out.
 
 Run as ``python -m rlcr.verify._math_worker``; :mod:`rlcr.verify._math_pool` starts and stops it. Nothing
-that happens here can hurt the parent. A comparison that runs on is killed by the parent, or, should the
-parent be gone, by the alarm clock of the kernel; memory is limited; end of input ends the process.
+that happens here can hurt the parent. A comparison that runs on is killed by the kernel's clock, whether
+or not the parent is still there; memory is limited; end of input ends the process.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from rlcr.verify._formula import formula, formulas
 MEMORY_BYTES = 2 * 1024**3
 #: Numbers of more digits than this are not evaluated.
 MAX_DIGITS = 10_000
-#: The kernel's alarm rings this long after the parent should have stopped us.
-GRACE_SECONDS = 1.0
 
 _FORMULA = (LatexExtractionConfig(),)
 
@@ -108,14 +106,16 @@ def serve(jobs: IO[str], replies: IO[str]) -> None:
     for line in jobs:
         job = json.loads(line)
         kind = compare_as_authors if job["paper"] else compare
-        signal.setitimer(signal.ITIMER_REAL, job["limit"] + GRACE_SECONDS)
+        # Computing time, not wall time: the same comparison gets the same verdict on a busy machine.
+        # Nobody handles SIGPROF, so it ends the process, even in the middle of a long C call.
+        signal.setitimer(signal.ITIMER_PROF, job["limit"])
         try:
             reply = kind(job["golds"], job["answer"])
         except RecursionError:  # a thousand minus signs, say: nesting without brackets
             reply = "wrong", "answer is nested too deeply"
         except MemoryError:
             reply = "unscorable", "verifier ran out of memory"
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         print(json.dumps(reply), file=replies, flush=True)
 
 

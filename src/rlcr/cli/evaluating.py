@@ -1,0 +1,129 @@
+"""`rlcr eval`, `rlcr rescore`, `rlcr compare` and `rlcr export`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from rlcr import evaluate as evaluation
+from rlcr import lm_eval, results
+from rlcr.progress import RunProgress
+from rlcr.report import results as tables
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder written by `rlcr eval`.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Grading = Annotated[
+    Literal["strict", "paper"], typer.Option(help="strict, or as the paper's authors read and graded.")
+]
+Judge = Annotated[
+    str | None, typer.Option(metavar="MODEL", help="Model or URL that judges tasks whose verifier is judge.")
+]
+
+
+def eval_(
+    model: Annotated[
+        str, typer.Option(help="Folder, hub id, LoRA adapter, GGUF file, or http://host:port/v1[#name].")
+    ],
+    task: Annotated[str, typer.Option(help="Task, or several joined by commas; see `rlcr tasks`.")],
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
+    method: Annotated[
+        str | None,
+        typer.Option(help="How to ask and read; default: what the checkpoint was trained for."),
+    ] = None,
+    split: Annotated[str, typer.Option(help="Split of the tasks.")] = "test",
+    limit: Annotated[int | None, typer.Option(help="Problems of each task; default: all.", min=1)] = None,
+    samples: Annotated[int, typer.Option(help="Samples of each problem.", min=1)] = 1,
+    max_tokens: Annotated[int, typer.Option(help="Tokens of a response at most.", min=1)] = 4096,
+    temperature: Annotated[
+        float | None, typer.Option(help="Default: 0 for one sample, 0.7 for several.", min=0)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the sampling.")] = 0,
+    grading: Grading = "strict",
+    verifier: Annotated[
+        str | None, typer.Option(help="Another verifier than the task's own, such as judge.")
+    ] = None,
+    judge: Judge = None,
+    prompt: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Another system prompt than the method's.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of local data sets (or RLCR_DATA).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    as_json: Json = False,
+) -> None:
+    """How accurate and how calibrated is this model?"""
+    settings = evaluation.Settings(
+        model=model,
+        tasks=tuple(name.strip() for name in task.split(",")),
+        method=method,
+        split=split,
+        limit=limit,
+        samples=samples,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        seed=seed,
+        grading=grading,
+        verifier=verifier,
+        judge=judge,
+        prompt=prompt,
+    )
+    watching: list[RunProgress] = []
+
+    def watch(done: int, total: int) -> RunProgress:
+        watching.append(RunProgress(done, total))
+        return watching[-1]
+
+    try:
+        found = evaluation.evaluate(settings, out, resume=resume, data_dir=data_dir, watch=watch)
+    except KeyboardInterrupt:
+        print(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
+        raise
+    finally:
+        for progress in watching:
+            progress.close()
+    _show(found, as_json)
+
+
+def rescore(
+    run: RunFolder,
+    grading: Annotated[
+        Literal["strict", "paper"] | None, typer.Option(help="Another grading than the run's.")
+    ] = None,
+    verifier: Annotated[str | None, typer.Option(help="Another verifier than the run's.")] = None,
+    judge: Judge = None,
+    as_json: Json = False,
+) -> None:
+    """Read, verify and measure a run anew, without sampling."""
+    _show(evaluation.rescore(run, grading=grading, verifier=verifier, judge=judge), as_json)
+
+
+def compare(
+    run_a: Annotated[Path, typer.Argument(metavar="RUN_A")],
+    run_b: Annotated[Path, typer.Argument(metavar="RUN_B")],
+    as_json: Json = False,
+) -> None:
+    """Paired differences between two runs on the same questions: the second minus the first."""
+    comparisons = results.compare_runs(run_a, run_b)
+    if as_json:
+        print(json.dumps({task: comparison.to_dict() for task, comparison in comparisons.items()}))
+    else:
+        tables.print_comparison(comparisons)
+
+
+def export(
+    run: RunFolder,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")],
+) -> None:
+    """Write a run in lm-evaluation-harness's shape: results.json and samples_TASK.jsonl."""
+    for path in lm_eval.export(run, out):
+        print(path)
+
+
+def _show(found: results.Results, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(found.to_dict()))
+    else:
+        tables.print_results(found)

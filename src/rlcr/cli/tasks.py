@@ -1,0 +1,77 @@
+"""`rlcr tasks`: list, show, build and compare sets of problems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from rlcr.tasks import load, view, write_problems
+
+app = typer.Typer(help="Sets of problems: list them, look at them, build them, compare them.")
+
+Name = Annotated[str, typer.Argument(help="A task, or a .jsonl file of built problems.", show_default=False)]
+Split = Annotated[str, typer.Option(help="train or test; for hub data of your own, its split.")]
+Size = Annotated[int | None, typer.Option(help="How many problems; the paper's number by default.", min=1)]
+Seed = Annotated[int, typer.Option(help="Which problems are drawn, and every shuffle.")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Directory of local files, before the hub.", envvar="RLCR_DATA")
+]
+Verifier = Annotated[str | None, typer.Option(metavar="NAME", help="Another verifier that the task allows.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the task; repeatable.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def _list(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        Console().print(view.listing())
+
+
+@app.command()
+def show(
+    name: Name,
+    count: Annotated[int, typer.Option("-n", help="How many problems.", min=0)] = 3,
+    prompt: Annotated[str, typer.Option(metavar="NAME", help="System prompt, by name or file.")] = "rlcr",
+    split: Split = "test",
+    size: Size = None,
+    seed: Seed = 0,
+    data_dir: DataDir = None,
+    verifier: Verifier = None,
+    settings: Settings = None,
+) -> None:
+    """Print problems as a model gets them, with gold, verifier and provenance."""
+    given = view.read_settings(settings or [])
+    tasks = load(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, **given)
+    print(view.show(tasks, count, prompt))
+
+
+@app.command()
+def build(
+    name: Name,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write JSON Lines.", show_default=False)],
+    split: Split = "test",
+    size: Size = None,
+    seed: Seed = 0,
+    data_dir: DataDir = None,
+    verifier: Verifier = None,
+    settings: Settings = None,
+) -> None:
+    """Write the problems of a task. The same seed gives the same bytes on any machine."""
+    given = view.read_settings(settings or [])
+    tasks = load(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, **given)
+    write_problems(out, tasks.problems)
+    print(view.provenance(tasks))
+
+
+@app.command()
+def overlap(
+    a: Annotated[str, typer.Argument(help="TASK, TASK:SPLIT or a built .jsonl file.", show_default=False)],
+    b: Annotated[str, typer.Argument(help="The same.", show_default=False)],
+    data_dir: DataDir = None,
+) -> None:
+    """Find questions that two sets share: letter by letter, and but for case, spacing and punctuation."""
+    print(view.compare(a, b, data_dir))

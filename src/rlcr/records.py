@@ -1,0 +1,170 @@
+"""A run on disk: what was asked, what came back, and how to go on after an interruption.
+
+    run.json           settings, versions, data hashes, the command
+    problems.jsonl     the problems, so that a run can be rescored without its data sources
+    records.jsonl      one line for each finished completion, append-only
+    unfinished.jsonl   replies of completions that still wait for a forced continuation
+
+Lines are appended whole. A line that a crash cut short is dropped when the run is taken up again, and the
+completion made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from rlcr.errors import RlcrError
+from rlcr.tasks.files import new_file
+
+#: Identifies a completion: problem and number of the sample.
+Key = tuple[str, int]
+
+RUN, RECORDS, UNFINISHED, PROBLEMS = "run.json", "records.jsonl", "unfinished.jsonl", "problems.jsonl"
+
+# A record begins with its key, so that resuming need not parse the rest of a long line.
+_KEY = re.compile(r'\{"id": ("(?:[^"\\]|\\.)*"), "sample": ([0-9]+), ')
+
+
+@dataclass(frozen=True)
+class Run:
+    """An opened run folder."""
+
+    folder: Path
+    settings: dict[str, Any]
+
+    @property
+    def records_path(self) -> Path:
+        """Where the finished completions are."""
+        return self.folder / RECORDS
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Every finished completion."""
+        return read_lines(self.records_path)
+
+    def done(self) -> set[Key]:
+        """The keys of all finished completions, read fast."""
+        keys: set[Key] = set()
+        with contextlib.suppress(FileNotFoundError), open(self.records_path, encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                match = _KEY.match(line)
+                if match is None:
+                    raise RlcrError(f"{self.records_path}, line {number}: not a record of a run")
+                keys.add((json.loads(match.group(1)), int(match.group(2))))
+        return keys
+
+    def unfinished(self) -> Iterator[dict[str, Any]]:
+        """Replies of completions that were not finished when the run stopped."""
+        return read_lines(self.folder / UNFINISHED)
+
+
+def to_line(record: dict[str, Any]) -> str:
+    """A record as a line; its key must come first."""
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a JSONL file; none if there is no file."""
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                raise RlcrError(f"{path}, line {number}: not JSON: {error.msg}") from None
+
+
+class Appender:
+    """Appends whole lines to a file, each written at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: IO[bytes] = open(path, "ab", buffering=0)  # noqa: SIM115 (closed by close)
+
+    def write(self, records: Iterable[dict[str, Any]]) -> None:
+        """Append the records, in one write."""
+        text = "".join(map(to_line, records))
+        rest = memoryview(text.encode("utf-8", "surrogatepass"))
+        while rest:
+            rest = rest[self._file.write(rest) or 0 :]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def create_run(folder: Path, settings: dict[str, Any], facts: dict[str, Any]) -> Run:
+    """Start a run in a new or empty folder. ``facts`` (versions, command) go into run.json, uncompared."""
+    if folder.is_dir() and any(folder.iterdir()):
+        hint = "--resume continues it" if (folder / RUN).exists() else "choose another --out"
+        raise RlcrError(f"{folder}: not empty; {hint}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / RUN, json.dumps({"settings": settings, **facts}, indent=2) + "\n")
+    except OSError as error:
+        raise RlcrError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    return Run(folder, settings)
+
+
+def open_run(folder: Path) -> Run:
+    """Open a run that exists."""
+    path = folder / RUN
+    try:
+        return Run(folder, json.loads(path.read_text(encoding="utf-8"))["settings"])
+    except FileNotFoundError:
+        raise RlcrError(f"{folder}: not a run (it has no {RUN})") from None
+    except (ValueError, KeyError, TypeError):
+        raise RlcrError(f"{path}: not the settings of a run") from None
+
+
+def resume_run(folder: Path, settings: dict[str, Any]) -> Run:
+    """Take up a run again. Other settings than it began with are an error that lists them."""
+    run = open_run(folder)
+    changed = list(_differences(run.settings, settings))
+    if changed:
+        raise RlcrError(f"{folder}: cannot be resumed with other settings: {'; '.join(changed)}")
+    for name in (RECORDS, UNFINISHED):
+        _drop_torn_line(folder / name)
+    return run
+
+
+def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            yield from _differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
+    elif old != new:
+        yield f"{name} was {_short(old)}, is {_short(new)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _drop_torn_line(path: Path) -> None:
+    """Cut a file after its last line break."""
+    with contextlib.suppress(FileNotFoundError), open(path, "rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        position = end
+        while position:
+            start = max(0, position - 65536)
+            file.seek(start)
+            found = file.read(position - start).rfind(b"\n")
+            if found >= 0:
+                end_of_line = start + found + 1
+                if end_of_line < end:
+                    file.truncate(end_of_line)
+                return
+            position = start
+        file.truncate(0)
+
+
+def write_whole(path: Path, texts: str | Iterable[str]) -> None:
+    """Write a file so that it appears whole or not at all."""
+    with new_file(path) as out:
+        for text in [texts] if isinstance(texts, str) else texts:
+            out.write(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,196 @@
+"""From the records of a run to its results: per task, on average, and for every source of confidence."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcr import metrics
+from rlcr.errors import RlcrError
+from rlcr.measure import Columns, Measurement
+from rlcr.records import Run, open_run
+
+RESULTS = "results.json"
+
+
+@dataclass
+class _TaskColumns:
+    """What is gathered of one task while its records stream by."""
+
+    columns: dict[str, Columns] = field(default_factory=dict)
+    questions: dict[str, int] = field(default_factory=dict)
+    completions: int = 0
+    tokens: int = 0
+    repaired: Counter[str] = field(default_factory=Counter)
+    unscorable: Counter[str] = field(default_factory=Counter)
+    verifiers: Counter[str] = field(default_factory=Counter)
+    cut_off: int = 0
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        question = self.questions.setdefault(record["id"], len(self.questions))
+        correct = None if record["verdict"] == "unscorable" else record["verdict"] == "correct"
+        for name, confidence in record["confidences"].items():
+            self.columns.setdefault(name, Columns()).add(correct, confidence, question=question)
+        self.completions += 1
+        self.tokens += record["tokens"]
+        self.repaired.update(record["repairs"])
+        self.verifiers[record["verifier"]] += 1
+        self.cut_off += record["finish_reason"] == "length"
+        if correct is None:
+            self.unscorable[record["reason"]] += 1
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task: a measurement for each source of confidence, and what was counted beside them."""
+
+    confidences: Mapping[str, Measurement]
+    completions: int
+    mean_tokens: float
+    repair_rate: Mapping[str, float]
+    cut_off_rate: float
+    unscorable: Mapping[str, int]
+    verifiers: Mapping[str, int]
+
+    @property
+    def summary(self) -> metrics.Summary:
+        """The metrics of the confidence that the model stated."""
+        return self.confidences["verbalized"].overall
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: the metrics of the stated confidence; those of other sources under "confidences"."""
+        others = {name: m.overall.to_dict() for name, m in self.confidences.items() if name != "verbalized"}
+        return self.summary.to_dict() | {
+            "completions": self.completions,
+            "tokens": self.mean_tokens,
+            "repair_rate": dict(self.repair_rate),
+            "cut_off_rate": self.cut_off_rate,
+            "unscorable": dict(self.unscorable),
+            "verifiers": dict(self.verifiers),
+            "confidences": others,
+        }
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a run, task by task, with the unweighted average where there are several."""
+
+    settings: Mapping[str, Any]
+    tasks: Mapping[str, TaskResult]
+    macro: metrics.MacroAverage | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "settings": dict(self.settings),
+            "tasks": {name: result.to_dict() for name, result in self.tasks.items()},
+            "macro": self.macro.to_dict() if self.macro else None,
+        }
+
+
+def measure_records(
+    records: Iterable[Mapping[str, Any]], settings: Mapping[str, Any], *, resamples: int = 1000
+) -> Results:
+    """Measure records, whatever their order: they are the same results for the same records."""
+    gathered: dict[str, _TaskColumns] = {}
+    for record in records:
+        gathered.setdefault(record["task"], _TaskColumns()).add(record)
+    tasks = {name: _result(gathered[name], resamples) for name in sorted(gathered)}
+    macro = (
+        metrics.macro_average({name: task.summary for name, task in tasks.items()})
+        if len(tasks) > 1
+        else None
+    )
+    return Results(settings, tasks, macro)
+
+
+def _result(task: _TaskColumns, resamples: int) -> TaskResult:
+    measured = {
+        name: columns.measure(resamples=resamples)
+        for name, columns in task.columns.items()
+        if name == "verbalized" or columns.states_any()
+    }
+    n = task.completions
+    return TaskResult(
+        confidences=measured,
+        completions=n,
+        mean_tokens=task.tokens / n,
+        repair_rate={part: task.repaired[part] / n for part in ("answer", "confidence")},
+        cut_off_rate=task.cut_off / n,
+        unscorable=dict(task.unscorable),
+        verifiers=dict(task.verifiers),
+    )
+
+
+# --- comparing two runs -----------------------------------------------------------------------------
+
+
+def compare_runs(folder_a: Path, folder_b: Path, *, resamples: int = 1000) -> dict[str, metrics.Comparison]:
+    """Paired differences (second run minus first) on the questions both runs answered, task by task."""
+    runs = [_by_task(open_run(folder)) for folder in (folder_a, folder_b)]
+    shared = [task for task in runs[0] if task in runs[1]]
+    if not shared:
+        names = " and ".join(f"{', '.join(run)}" for run in runs)
+        raise RlcrError(f"{folder_a} and {folder_b} have no task in common: {names}")
+    return {task: _compare(runs[0][task], runs[1][task], resamples) for task in sorted(shared)}
+
+
+@dataclass
+class _Answers:
+    correct: list[bool] = field(default_factory=list)
+    confidence: list[float] = field(default_factory=list)
+    question: list[str] = field(default_factory=list)
+
+    def of(self, questions: set[str]) -> tuple[list[bool], list[float], list[str]]:
+        keep = [index for index, question in enumerate(self.question) if question in questions]
+        return (
+            [self.correct[i] for i in keep],
+            [self.confidence[i] for i in keep],
+            [self.question[i] for i in keep],
+        )
+
+
+def _by_task(run: Run) -> dict[str, _Answers]:
+    tasks: dict[str, _Answers] = {}
+    for record in run.records():
+        if record["verdict"] != "unscorable":
+            answers = tasks.setdefault(record["task"], _Answers())
+            answers.correct.append(record["verdict"] == "correct")
+            answers.confidence.append(np.nan if record["confidence"] is None else record["confidence"])
+            answers.question.append(record["id"])
+    return tasks
+
+
+def _compare(a: _Answers, b: _Answers, resamples: int) -> metrics.Comparison:
+    # A question that one side could not score is left out of both, or the pairs would not be pairs.
+    both = set(a.question) & set(b.question)
+    if not both:
+        raise RlcrError("the two runs have no scored question in common")
+    correct_a, confidence_a, question_a = a.of(both)
+    correct_b, confidence_b, question_b = b.of(both)
+    return metrics.compare(
+        correct_a,
+        confidence_a,
+        correct_b,
+        confidence_b,
+        question_a=question_a,
+        question_b=question_b,
+        resamples=resamples,
+    )
+
+
+def load_results(folder: Path) -> dict[str, Any]:
+    """The results that a finished run wrote."""
+    path = folder / RESULTS
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RlcrError(
+            f"{folder}: has no {RESULTS}; finish it with --resume, or `rlcr rescore` it"
+        ) from None

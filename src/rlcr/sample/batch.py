@@ -1,0 +1,357 @@
+# pyright: basic
+"""Continuous batching: which samples are in the batch, from one step to the next.
+
+A group is a prompt in use: its keys and values are computed and stored once. Its samples take seats in the
+batch as seats become free, leave at once when they finish, and the next prompts enter, so that the batch
+stays full until the work runs out. What a step needs of each sample (last token, position, limit, random
+stream) lies in arrays by seat, and the layout of the batch changes only when samples come or go: Python's
+work in a step hardly grows with the batch.
+
+Memory is bounded by a budget of cached tokens. Lengths of responses are not known beforehand, so samples are
+admitted on the mean length seen so far; when the guess was too low, the shortest samples give way and later
+resume by reading what they wrote. Their random numbers depend on positions only, so nothing else changes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlcr.errors import RlcrError
+from rlcr.sample import Completion, Sampling
+from rlcr.sample.attention import Decode, OwnPart, PromptPart
+from rlcr.sample.choice import choose, stream
+from rlcr.sample.jobs import Job, Maker
+from rlcr.sample.packed import PREFILL_TOKENS, PackedModel
+from rlcr.sample.slabs import Slab, Slabs, prompt_capacity, sample_capacity
+
+#: The guess at a response's length before any has finished.
+FIRST_GUESS = 256
+
+
+class Group:
+    """A prompt in use."""
+
+    slab: Slab
+    slot: int
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.waiting = deque(job.samples)
+        self.rows: list[Row] = []
+        self.logits_V: Tensor | None = None
+        """After the prompt: what the first token of every sample is chosen from."""
+
+
+class Row:
+    """A sample in the batch."""
+
+    slab: Slab
+    slot: int
+
+    def __init__(self, group: Group, sample: int, seat: int) -> None:
+        self.group = group
+        self.sample = sample
+        self.seat = seat
+
+
+class Layout(NamedTuple):
+    """The batch in the order in which the model sees it; valid until samples come or go."""
+
+    seats_B: np.ndarray
+    slabs: list[tuple[Slab, int, int]]
+    prompts: list[PromptPart]
+    place_B: Tensor
+
+
+class Batch:
+    """The samples of some jobs, from first to last."""
+
+    def __init__(
+        self,
+        model: PackedModel,
+        maker: Maker,
+        jobs: Iterable[Job],
+        *,
+        token_budget: int,
+        max_rows: int,
+    ) -> None:
+        self.model = model
+        self.maker = maker
+        self.sampling: Sampling = maker.sampling
+        # Longest first: what needs most memory comes while the batch is easiest to plan, and neighbours
+        # have similar lengths, so that little is padded.
+        self.jobs = deque(sorted(jobs, key=lambda job: len(job.ids), reverse=True))
+        self.token_budget = token_budget
+        self.groups: list[Group] = []
+        self.rows: list[Row] = []
+        self.free = list(range(max_rows))[::-1]
+        self.prompt_slabs, self.own_slabs = Slabs(), Slabs()
+        self.layout: Layout | None = None
+        self.finished_rows = self.finished_tokens = self.least_guess = 0
+        self.eos = np.array(sorted(maker.eos_ids), dtype=np.int64)
+        # By seat. Tokens and log-probabilities are those since the sample (last) entered the batch.
+        self.streams = np.zeros(max_rows, dtype=np.uint64)
+        self.offsets = np.zeros(max_rows, dtype=np.int64)  # the position in the response of token 0
+        self.prompts = np.zeros(max_rows, dtype=np.int64)  # tokens of the prompt
+        self.counts = np.zeros(max_rows, dtype=np.int64)  # tokens chosen, of which the last is not stored yet
+        self.limits = np.zeros(max_rows, dtype=np.int64)
+        self.tokens = np.zeros((max_rows, 64), dtype=np.int64)
+        self.logprobs = np.zeros((max_rows, 64), dtype=np.float32)
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is anything left to do."""
+        return bool(self.rows or self.groups or self.jobs)
+
+    def advance(self) -> list[Completion]:
+        """Admit what fits, take one step, and return the samples that have finished."""
+        with self.model.active():
+            finished = self._admit()
+            if self.rows:
+                self._make_room()
+                finished += self._step()
+        return finished
+
+    # Entering -----------------------------------------------------------------------------------------------
+
+    def _guess(self, limit: int) -> int:
+        """How many tokens a sample may come to hold."""
+        mean = self.finished_tokens // self.finished_rows if self.finished_rows else FIRST_GUESS
+        return min(limit, max(32, mean * 5 // 4, self.least_guess))
+
+    def _committed(self) -> int:
+        """Tokens that the prompts and samples of the batch hold or are expected to."""
+        own = sum(max(row.slab.capacity, self._guess(int(self.limits[row.seat]))) for row in self.rows)
+        return self.prompt_slabs.tokens + own
+
+    def _admit(self) -> list[Completion]:
+        """Start samples of prompts in use, then of new prompts, while there are seats and memory."""
+        if not self.free or not (self.jobs or any(group.waiting for group in self.groups)):
+            return []
+        committed = self._committed()
+        starting: list[tuple[Group, int]] = []
+        entering: list[Group] = []
+
+        def start(group: Group) -> None:
+            nonlocal committed
+            guess = self._guess(group.job.limit)
+            while group.waiting and len(starting) < len(self.free):
+                if committed + guess > self.token_budget and (self.rows or starting):
+                    break
+                committed += guess
+                starting.append((group, group.waiting.popleft()))
+
+        for group in self.groups:
+            start(group)
+        while self.jobs and len(starting) < len(self.free):
+            job = self.jobs[0]
+            room = prompt_capacity(len(job.ids))
+            if committed + room + self._guess(job.limit) > self.token_budget and (self.rows or starting):
+                break
+            committed += room
+            group = Group(self.jobs.popleft())
+            entering.append(group)
+            start(group)
+        self._prefill(entering)
+        return self._start(starting)
+
+    def _prefill(self, groups: Sequence[Group]) -> None:
+        """Compute and store the prompts, in lots of bounded size."""
+        self.groups += groups
+        for group in groups:
+            self.prompt_slabs[prompt_capacity(len(group.job.ids))].add(group)
+        lot: list[Group] = []
+        for index, group in enumerate(groups):
+            lot.append(group)
+            following = len(groups[index + 1].job.ids) if index + 1 < len(groups) else PREFILL_TOKENS
+            if sum(len(g.job.ids) for g in lot) + following > PREFILL_TOKENS:
+                logits_PV = self.model.prefill([g.job.ids for g in lot], [(g.slab, g.slot) for g in lot])
+                for g, logits_V in zip(lot, logits_PV, strict=True):
+                    g.logits_V = logits_V.clone() if len(lot) > 1 else logits_V
+                lot = []
+
+    def _start(self, starting: Sequence[tuple[Group, int]]) -> list[Completion]:
+        """Choose the first token of samples; those that have not finished with it join the batch."""
+        if not starting:
+            return []
+        rows = []
+        for group, sample in starting:
+            row = Row(group, sample, self.free.pop())
+            group.rows.append(row)
+            job = group.job
+            self.streams[row.seat] = stream(self.sampling.seed, job.key, sample)
+            self.offsets[row.seat] = job.position
+            self.prompts[row.seat] = len(job.ids)
+            self.counts[row.seat] = 0
+            self.limits[row.seat] = job.limit
+            rows.append(row)
+        logits_BV = torch.stack([group.logits_V for group, _ in starting])
+        seats_B = np.array([row.seat for row in rows])
+        ended_B = self._choose(logits_BV, seats_B, rows)
+        for group, _ in starting:
+            if not group.waiting:
+                group.logits_V = None
+        staying = [row for row, ended in zip(rows, ended_B, strict=True) if not ended]
+        for row in staying:
+            self.own_slabs[sample_capacity(1, int(self.limits[row.seat]))].add(row)
+        self.rows += staying
+        return self._leave([row for row, ended in zip(rows, ended_B, strict=True) if ended])
+
+    # One step -----------------------------------------------------------------------------------------------
+
+    def _step(self) -> list[Completion]:
+        """One token more for every sample in the batch."""
+        layout = self.layout = self.layout or self._arrange()
+        device = self.model.device
+        seats_B = layout.seats_B
+        last_B = self.counts[seats_B] - 1
+        plan = Decode(self._own_parts(layout, last_B), layout.prompts, layout.place_B)
+        tokens_B = torch.from_numpy(self.tokens[seats_B, last_B]).to(device)
+        positions_B = torch.from_numpy(self.prompts[seats_B] + last_B).to(device)
+        logits_BV = self.model.decode(tokens_B, positions_B, plan)
+        rows = [member for slab, _, _ in layout.slabs for member in slab.members]
+        ended_B = self._choose(logits_BV, seats_B, rows)
+        return self._leave([rows[index] for index in np.flatnonzero(ended_B)]) if ended_B.any() else []
+
+    def _choose(self, logits_BV: Tensor, seats_B: np.ndarray, rows: Sequence[Row]) -> np.ndarray:
+        """Choose a token for each row and note it; whether the row has ended."""
+        counts_B = self.counts[seats_B]
+        choice = choose(logits_BV, self.streams[seats_B], self.offsets[seats_B] + counts_B, self.sampling)
+        if np.isnan(choice.logprobs_B).any():
+            key = rows[int(np.flatnonzero(np.isnan(choice.logprobs_B))[0])].group.job.key
+            raise RlcrError(f"{key}: the model's output is not a number; its weights may be damaged")
+        if int(counts_B.max()) >= self.tokens.shape[1]:
+            self.tokens = np.concatenate([self.tokens, np.zeros_like(self.tokens)], axis=1)
+            self.logprobs = np.concatenate([self.logprobs, np.zeros_like(self.logprobs)], axis=1)
+        self.tokens[seats_B, counts_B] = choice.tokens_B
+        self.logprobs[seats_B, counts_B] = choice.logprobs_B
+        self.counts[seats_B] += 1
+        ended_B = np.isin(choice.tokens_B, self.eos) | (self.counts[seats_B] >= self.limits[seats_B])
+        if self.maker.stops:
+            for index in np.flatnonzero(~ended_B):
+                row = rows[index]
+                ended_B[index] = self.maker.stops_at(row.group.job, self._written(row)[0])
+        return ended_B
+
+    def _arrange(self) -> Layout:
+        """Rows in the order of their slabs and slots, and the prompts that they share."""
+        device = self.model.device
+        slabs, order = [], []
+        for slab in self.own_slabs.occupied():
+            slabs.append((slab, len(order), len(order) + len(slab.members)))
+            order += slab.members
+        index_of = {id(row): index for index, row in enumerate(order)}
+        place_B = np.zeros(len(order), dtype=np.int64)
+        prompts, base = [], 0
+        for slab in self.prompt_slabs.occupied():
+            samples = max(len(group.rows) for group in slab.members)
+            if not samples:
+                continue
+            rows_PN = np.zeros((len(slab.members), samples), dtype=np.int64)
+            for line, group in enumerate(slab.members):
+                for column, row in enumerate(group.rows):
+                    rows_PN[line, column] = index_of[id(row)]
+                    place_B[index_of[id(row)]] = base + line * samples + column
+            base += rows_PN.size
+            lengths = np.array([len(group.job.ids) for group in slab.members])
+            mask = _mask(lengths, device)
+            prompts.append(PromptPart(slab, torch.from_numpy(rows_PN).to(device), int(lengths.max()), mask))
+        seats_B = np.array([row.seat for row in order])
+        return Layout(seats_B, slabs, prompts, torch.from_numpy(place_B).to(device))
+
+    def _own_parts(self, layout: Layout, stored_B: np.ndarray) -> list[OwnPart]:
+        """Each slab's rows with the number of tokens that they have stored."""
+        device = self.model.device
+        parts = []
+        for slab, start, stop in layout.slabs:
+            stored = stored_B[start:stop]
+            mask = _mask(stored + 1, device)
+            lengths = torch.from_numpy(stored).to(device)
+            parts.append(OwnPart(slab, start, stop, lengths, int(stored.max()) + 1, mask))
+        return parts
+
+    def _make_room(self) -> None:
+        """Move samples that fill their slab to the next one; if the budget is spent, the shortest give way."""
+        # The token chosen last is stored in the coming step.
+        for slab in reversed(self.own_slabs.occupied()):
+            full = [row for row in slab.members if self.counts[row.seat] > slab.capacity]
+            if full:
+                capacity = sample_capacity(slab.capacity + 1, int(max(self.limits[r.seat] for r in full)))
+                self.own_slabs[capacity].take_from(slab, full)
+                self.layout = None
+        while len(self.rows) > 1 and self.prompt_slabs.tokens + self.own_slabs.tokens > self.token_budget:
+            row = min(reversed(self.rows), key=lambda row: self.counts[row.seat])
+            # The guess was too low: fewer at once from now on.
+            self.least_guess = max(self.least_guess, int(self.counts.max()) * 5 // 4)
+            job = row.group.job
+            ids, logprobs = self._written(row)
+            fresh = len(ids) - len(job.done)
+            resumed = Job(
+                key=job.key,
+                samples=(row.sample,),
+                ids=(*job.ids, *ids[len(job.done) :]),
+                prompt_tokens=job.prompt_tokens,
+                prefix_ids=job.prefix_ids,
+                limit=job.limit - fresh,
+                think_open=job.think_open,
+                done=tuple(ids),
+                done_logprobs=tuple(logprobs),
+            )
+            self._remove([row])
+            self.jobs.append(resumed)
+
+    # Leaving ------------------------------------------------------------------------------------------------
+
+    def _written(self, row: Row) -> tuple[list[int], list[float]]:
+        """All that a sample has written."""
+        count = self.counts[row.seat]
+        job = row.group.job
+        tokens = self.tokens[row.seat, :count].tolist()
+        return [*job.done, *tokens], [*job.done_logprobs, *self.logprobs[row.seat, :count].tolist()]
+
+    def _leave(self, rows: list[Row]) -> list[Completion]:
+        """Finished samples leave, and prompts that nobody needs any more."""
+        completions = []
+        for row in rows:
+            ids, logprobs = self._written(row)
+            job = row.group.job
+            stopped = ids[-1] in self.maker.eos_ids or (
+                bool(self.maker.stops) and self.maker.stops_at(job, ids)
+            )
+            reason: Literal["stop", "length"] = "stop" if stopped else "length"
+            completions.append(self.maker.completion(job, row.sample, ids, logprobs, reason))
+            self.finished_rows += 1
+            self.finished_tokens += len(ids)
+        self._remove(rows)
+        return completions
+
+    def _remove(self, rows: list[Row]) -> None:
+        gone = {id(row) for row in rows}
+        for slab in {id(row.slab): row.slab for row in rows if hasattr(row, "slab")}.values():
+            slab.remove([row for row in slab.members if id(row) in gone])
+        for row in rows:
+            row.group.rows.remove(row)
+            self.counts[row.seat] = 0
+            self.free.append(row.seat)
+        self.rows = [row for row in self.rows if id(row) not in gone]
+        done = [group for group in self.groups if not group.rows and not group.waiting]
+        for slab in {id(group.slab): group.slab for group in done}.values():
+            slab.remove([group for group in done if group.slab is slab])
+        self.groups = [group for group in self.groups if group.rows or group.waiting]
+        self.layout = None
+
+
+def _mask(lengths: np.ndarray, device: torch.device) -> Tensor | None:
+    """0 where a member has tokens and -inf behind them, (members, 1, longest); None if all are equal."""
+    longest = int(lengths.max())
+    if int(lengths.min()) == longest:
+        return None
+    lengths_N1 = torch.from_numpy(lengths)[:, None].to(device)
+    beyond_NS = torch.arange(longest, device=device)[None] >= lengths_N1
+    return torch.zeros(beyond_NS.shape, device=device).masked_fill_(beyond_NS, -torch.inf)[:, None]

@@ -1,0 +1,241 @@
+"""Sampling from any OpenAI-compatible server: vLLM, SGLang, llama.cpp, transformers serve, a hosted API.
+
+What may pass (429, 5xx, a lost connection, no answer in time, a broken reply) is tried again with exponential
+backoff and full jitter, after the server's Retry-After where it gives one. Any other refusal ends the run at
+once with a line that says what to do. What a server does not know (logprobs, seeds, several samples in one
+call, …) is left out from then on, and samples that it did not return are asked for again.
+
+The API key comes from the environment only: ``RLCR_API_KEY``, else ``OPENAI_API_KEY``. It is read when
+sampling begins and written nowhere. A server of your own needs none. Mind that it is sent to whichever server
+you name.
+
+Continuing a response (``Request.prefix``) is exact in completion mode, where we send text and the server
+goes on from it; that needs the model's ``tokenizer`` for its chat template. In chat mode the response is sent
+as the beginning of the assistant's message: vLLM, SGLang and llama.cpp continue it, others refuse, and a
+server that neither refuses nor continues cannot be told from one that does. ``Request.prefix_ids`` is not
+used: the server makes tokens of the text anew.
+
+`wire` holds what is sent and how replies are read, `connection` the calls and the one retry layer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from queue import SimpleQueue
+from typing import Literal
+
+from rlcr.errors import RlcrError
+from rlcr.prompts import ChatTokenizer, opens_think
+from rlcr.sample import Completion, Request, Sampling, wire
+from rlcr.sample.connection import Connection, PassingError, RefusedError, Server, connect, import_openai
+
+MODES = ("auto", "chat", "completion")
+
+
+class EndpointSampler:
+    """Samples from the server at ``base_url``, such as ``http://localhost:8000/v1``.
+
+    ``model`` may be left out where the server has one only. ``mode`` ``chat`` lets the server apply its chat
+    template; ``completion`` sends text rendered with ``tokenizer``'s (plain text where it has none); ``auto``
+    is ``completion`` where a tokenizer is given, else ``chat`` unless the server says it has no template.
+
+    At most ``concurrency`` requests are under way. ``timeout``, in seconds, is for one call with all its
+    samples. A request that failed ``attempts`` times ends the run, once what has finished is yielded.
+    ``backoff`` is the longest wait in seconds after a first failure; it doubles with each.
+
+    Temperature 0 asks once for any number of samples and repeats the answer: servers refuse anything else.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str | None = None,
+        *,
+        mode: Literal["auto", "chat", "completion"] = "auto",
+        tokenizer: ChatTokenizer | None = None,
+        concurrency: int = 16,
+        timeout: float = 600.0,
+        attempts: int = 8,
+        backoff: float = 1.0,
+    ) -> None:
+        if mode not in MODES:
+            raise RlcrError(f"unknown mode {mode!r}: known are {', '.join(MODES)}")
+        if concurrency < 1:
+            raise RlcrError("concurrency must be at least 1")
+        import_openai()
+        self._server = Server(base_url.rstrip("/"), timeout, attempts, backoff)
+        self._tokenizer = tokenizer
+        self._concurrency = concurrency
+        self._chat = mode == "chat" or (mode == "auto" and tokenizer is None)
+        self._may_switch = mode == "auto"
+        self._refused: set[str] = set()
+        self.name = model or _only_model(self._server)
+
+    def __repr__(self) -> str:
+        return f"EndpointSampler({self._server.url!r}, {self.name!r})"
+
+    def sample(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
+        """Yield each of the n completions of each request once, as it finishes.
+
+        Requests are drawn from the iterator as places become free, at most twice ``concurrency`` ahead of
+        what has been yielded. Closing the iterator cancels what is under way.
+        """
+        source = iter(requests)
+        arrived: SimpleQueue[Completion | Future[None]] = SimpleQueue()
+        under_way: set[Future[None]] = set()
+        places = asyncio.Semaphore(self._concurrency)
+        with connect(self._server) as (loop, connection):
+            try:
+                while True:
+                    # Twice the concurrency, so that the server has work while the caller has the floor.
+                    while len(under_way) < 2 * self._concurrency:
+                        request = next(source, None)
+                        if request is None:
+                            break
+                        future = loop.start_task_soon(
+                            self._answer, connection, places, request, sampling, arrived.put
+                        )
+                        under_way.add(future)
+                        future.add_done_callback(arrived.put)
+                    if not under_way:
+                        return
+                    item = arrived.get()
+                    if isinstance(item, Completion):
+                        yield item
+                        continue
+                    under_way.remove(item)
+                    if error := item.exception():
+                        while not arrived.empty():
+                            if isinstance(late := arrived.get(), Completion):
+                                yield late
+                        raise error
+            finally:
+                for future in under_way:
+                    future.cancel()
+
+    async def _answer(
+        self,
+        connection: Connection,
+        places: asyncio.Semaphore,
+        request: Request,
+        sampling: Sampling,
+        deliver: Callable[[Completion], None],
+    ) -> None:
+        """Ask until all samples of a request are there. A place is kept while waiting to try again."""
+        if request.n < 1:
+            raise RlcrError(f"{request.key}: asks for {request.n} samples; ask for at least one")
+        async with places:
+            first, end = request.first_sample, request.first_sample + request.n
+            if sampling.temperature == 0:
+                [one] = await self._ask(connection, request, sampling, first, 1)
+                for sample in range(first, end):
+                    deliver(replace(one, sample=sample))
+                return
+            while first < end:
+                found = await self._ask(connection, request, sampling, first, end - first)
+                for completion in found:
+                    deliver(completion)
+                first += len(found)
+
+    async def _ask(
+        self, connection: Connection, request: Request, sampling: Sampling, first: int, n: int
+    ) -> list[Completion]:
+        """Up to n samples, in one call that is repeated until it succeeds."""
+
+        async def call() -> list[Completion]:
+            prompt = None if self._chat else wire.prompt_text(request, self._tokenizer)
+            wanted = 1 if "n" in self._refused else n
+            body = wire.body(
+                self.name, request, sampling, prompt=prompt, first=first, n=wanted, refused=self._refused
+            )
+            try:
+                reply = await connection.post("/chat/completions" if self._chat else "/completions", body)
+            except RefusedError as refusal:
+                if self._adapt(refusal, body):
+                    return await call()
+                raise RlcrError(await self._explain(refusal, connection, request, body)) from None
+            think_open = None if prompt is None else opens_think(prompt)
+            try:
+                return wire.completions(
+                    reply, request, sampling, first=first, n=wanted, think_open=think_open
+                )
+            except wire.BrokenReplyError as error:
+                raise PassingError(str(error)) from None
+
+        return await connection.retrying(f"request {request.key!r}", call)
+
+    def _adapt(self, refusal: RefusedError, body: wire.Json) -> bool:
+        """Do without what the server refuses, from now on. False where there is nothing more to leave out."""
+        if refusal.status not in (400, 403, 422, 501):
+            return False
+        for name, refused in wire.REFUSALS.items():
+            if refused.field in body and refused.pattern.search(refusal.said):
+                self._refused.add(name)
+                return True
+        if self._may_switch and "messages" in body and wire.NO_CHAT_TEMPLATE.search(refusal.said):
+            self._chat = False
+            return True
+        return False
+
+    async def _explain(
+        self, refusal: RefusedError, connection: Connection, request: Request, body: wire.Json
+    ) -> str:
+        """One line: what the server said, and what to do about it."""
+        hint = ""
+        if refusal.status in (401, 403):
+            hint = "; set RLCR_API_KEY or OPENAI_API_KEY to a key that this server accepts"
+        elif refusal.status == 404:
+            hint = await _hint_for_404(connection, self.name)
+        elif "continue_final_message" in body and wire.PREFILL_REFUSED.search(refusal.said):
+            hint = (
+                "; it does not continue a response begun in chat mode: use completion mode with the model's"
+                " tokenizer, or a server that does (vLLM, SGLang, llama.cpp)"
+            )
+        elif wire.NO_CHAT_TEMPLATE.search(refusal.said):
+            hint = "; use completion mode, or start the server with a chat template"
+        elif wire.TOO_LONG.search(refusal.said):
+            hint = "; ask for fewer tokens, or start the server with a longer context"
+        return f"request {request.key!r}: {self._server.url} says {refusal}{hint}"
+
+
+def list_models(base_url: str) -> list[str]:
+    """The names of the models that a server serves."""
+    return _models(Server(base_url.rstrip("/"), timeout=30.0, attempts=3))
+
+
+def _models(server: Server) -> list[str]:
+    with connect(server) as (loop, connection):
+
+        async def call() -> list[str]:
+            try:
+                return wire.model_names(await connection.get("/models"))
+            except wire.BrokenReplyError as error:
+                raise PassingError(str(error)) from None
+
+        try:
+            return loop.call(connection.retrying, "the list of models", call)
+        except RefusedError as refusal:
+            raise RlcrError(
+                f"{server.url} does not list its models ({refusal}): check the URL, which usually ends in"
+                " /v1, and the API key, or name the model"
+            ) from None
+
+
+def _only_model(server: Server) -> str:
+    names = _models(server)
+    if len(names) != 1:
+        raise RlcrError(f"{server.url} serves {', '.join(names) or 'no model'}: name one model")
+    return names[0]
+
+
+async def _hint_for_404(connection: Connection, model: str) -> str:
+    try:
+        names = wire.model_names(await connection.get("/models"))
+    except (wire.BrokenReplyError, RefusedError, PassingError):
+        return "; check the URL, which usually ends in /v1"
+    if model in names:
+        return "; it has the model but not this way of asking: try the other mode, chat or completion"
+    return f"; there is no model {model!r}, but {', '.join(names[:10]) or 'none at all'}"

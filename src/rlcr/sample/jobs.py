@@ -1,0 +1,147 @@
+"""From a request to token ids, and from sampled ids to a completion. Text and lists only, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rlcr.errors import RlcrError
+from rlcr.prompts import opens_think, render_messages
+from rlcr.sample import Completion, Request, Sampling
+from rlcr.sample.tokens import continuation_spans, reader
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A prompt, as token ids, to be continued by some samples.
+
+    ``ids`` is everything the model reads: the prompt, the ``prefix_ids`` of a response already begun, and,
+    for a sample that had to leave the batch, the tokens it had (``done``, with ``done_logprobs``).
+    """
+
+    key: str
+    samples: tuple[int, ...]
+    ids: tuple[int, ...]
+    prompt_tokens: int
+    prefix_ids: tuple[int, ...]
+    limit: int
+    think_open: bool
+    done: tuple[int, ...] = field(default=())
+    done_logprobs: tuple[float, ...] = field(default=())
+
+    @property
+    def position(self) -> int:
+        """The position in the response of the next token."""
+        return len(self.prefix_ids) + len(self.done)
+
+
+class Maker:
+    """Makes jobs of requests and completions of their tokens, for one tokenizer and one way of sampling."""
+
+    def __init__(self, tokenizer: Any, sampling: Sampling, eos_ids: frozenset[int], room: int | None) -> None:
+        self.tokenizer = tokenizer
+        self.sampling = sampling
+        self.eos_ids = eos_ids
+        self.room = room
+        self.reader = reader(tokenizer)
+        self.stops = [stop.encode() for stop in sampling.stop]
+        self.stop_bytes = max(map(len, self.stops), default=0)
+
+    def job(self, request: Request) -> Job:
+        """Render and tokenise a request; refuse what the model cannot hold."""
+        if request.n < 1:
+            raise RlcrError(f"{request.key}: asks for {request.n} samples; ask for at least one")
+        rendered = render_messages(request.messages, self.tokenizer)
+        # A chat template writes its own special tokens; plain text gets the tokenizer's.
+        plain = not self.tokenizer.chat_template
+        prompt = list(self.tokenizer(rendered, add_special_tokens=plain)["input_ids"])
+        while plain and len(prompt) > 1 and prompt[-1] in self.eos_ids:
+            prompt.pop()  # some tokenizers end every text, but this one goes on
+        prefix = self._prefix(request)
+        ids = (*prompt, *prefix)
+        if not ids:
+            raise RlcrError(
+                f"{request.key}: the prompt is empty; a model needs at least one token to continue"
+            )
+        limit = self.sampling.max_tokens
+        if self.room is not None:
+            if len(ids) >= self.room:
+                raise RlcrError(
+                    f"{request.key}: the prompt has {len(ids)} tokens, but the model has {self.room} positions;"
+                    " shorten the problem or leave it out"
+                )
+            limit = min(limit, self.room - len(ids))
+        samples = tuple(range(request.first_sample, request.first_sample + request.n))
+        return Job(request.key, samples, ids, len(ids), prefix, limit, opens_think(rendered))
+
+    def _prefix(self, request: Request) -> tuple[int, ...]:
+        """The ids of a begun response: the given ones as far as they spell it, then those of the rest."""
+        known = list(request.prefix_ids)
+        # A finished response ends with the token that says so; it must not stand in the middle.
+        while known and known[-1] in self.eos_ids:
+            known.pop()
+        text = self.reader.decode(known)
+        while known and not request.prefix.startswith(text):
+            known.pop()
+            text = self.reader.decode(known)
+        return (*known, *self._encode(request.prefix[len(text) :], bool(text)))
+
+    def _encode(self, text: str, continues: bool) -> Sequence[int]:
+        if not text:
+            return ()
+        ids = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        if not self.reader.byte_fallback or not continues:
+            return ids
+        # Sentencepiece puts a space before the first word of a text. Behind a line break it does not.
+        anchor = list(self.tokenizer("\n", add_special_tokens=False)["input_ids"])
+        anchored = list(self.tokenizer("\n" + text, add_special_tokens=False)["input_ids"])
+        return anchored[len(anchor) :] if anchored[: len(anchor)] == anchor else ids
+
+    def completion(
+        self,
+        job: Job,
+        sample: int,
+        ids: Sequence[int],
+        logprobs: Sequence[float],
+        reason: Literal["stop", "length"],
+    ) -> Completion:
+        """The completion of a sample: its text, cut before a stop string, and its tokens' spans.
+
+        Tokens that lie wholly behind the cut are dropped; one that reaches across it stays, its span cut.
+        """
+        text, spans = continuation_spans(self.tokenizer, job.prefix_ids, ids)
+        kept = len(ids)
+        if (cut := self.cut(text)) is not None:
+            text = text[:cut]
+            kept = next((i for i, (start, _) in enumerate(spans) if start >= cut), kept)
+            spans = [(start, min(stop, cut)) for start, stop in spans]
+        return Completion(
+            key=job.key,
+            sample=sample,
+            text=text,
+            finish_reason=reason,
+            token_ids=tuple(ids[:kept]),
+            logprobs=tuple(logprobs[:kept]),
+            token_spans=tuple(spans[:kept]),
+            prompt_tokens=job.prompt_tokens,
+            completion_tokens=len(ids),
+            think_open=job.think_open,
+        )
+
+    def cut(self, text: str) -> int | None:
+        """Where the first stop string begins."""
+        found = [at for stop in self.sampling.stop if (at := text.find(stop)) >= 0]
+        return min(found) if found else None
+
+    def stops_at(self, job: Job, ids: Sequence[int]) -> bool:
+        """Whether the last of these tokens completes a stop string."""
+        # The bytes that could hold one that ends in the last token; nearly always they do not.
+        tail, index = self.reader.raw(ids[-1]), len(ids) - 1
+        wanted = len(tail) + self.stop_bytes - 1
+        while index > 0 and len(tail) < wanted:
+            index -= 1
+            tail = self.reader.raw(ids[index]) + tail
+        if not any(stop in tail for stop in self.stops):
+            return False
+        return self.cut(continuation_spans(self.tokenizer, job.prefix_ids, ids)[0]) is not None

@@ -1,0 +1,202 @@
+# pyright: basic
+"""Models and tokenizers from wherever they lie: a folder, the hub, a LoRA adapter, a GGUF file.
+
+A GGUF file (or a folder with one) is converted once to an ordinary folder, since that takes half a minute.
+Converted models live under ``$RLCR_CACHE`` (default ``~/.cache/rlcr``), named by a hash of the file's content;
+the cache may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rlcr.errors import RlcrError
+
+log = logging.getLogger(__name__)
+
+#: Raised when conversion changes, so that old results are not used.
+_CONVERSION = "1"
+
+
+def load(path_or_id: str | Path, *, device: str = "auto", dtype: str = "auto") -> tuple[Any, Any]:
+    """A causal language model in evaluation mode, and its tokenizer.
+
+    ``device`` "auto" is the first of cuda, mps and cpu that is there; ``dtype`` "auto" is float32 on a CPU,
+    where half precision is slow, and bfloat16 elsewhere. Adapters are merged into their base.
+    """
+    _need_transformers()
+    import torch
+
+    device = find_device() if device == "auto" else device
+    if dtype == "auto":
+        dtype = "float32" if device == "cpu" else "bfloat16"
+    kind = getattr(torch, dtype, None)
+    if not isinstance(kind, torch.dtype):
+        raise RlcrError(f"unknown dtype {dtype!r}: float32, bfloat16 or float16")
+    model, tokenizer = _load(str(path_or_id), kind)
+    try:
+        return model.to(device).eval(), tokenizer
+    except RuntimeError as error:
+        raise RlcrError(f"{path_or_id}: cannot be moved to device {device!r}: {_line(error)}") from None
+
+
+def find_device() -> str:
+    """The first of cuda, mps and cpu that is there."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def cache_folder() -> Path:
+    """Where converted models are kept: ``$RLCR_CACHE``, or ``~/.cache/rlcr``."""
+    return Path(os.environ.get("RLCR_CACHE") or Path.home() / ".cache" / "rlcr")
+
+
+def _need_transformers() -> None:
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise RlcrError(
+            f'a local model needs {error.name}, which is not installed: pip install "rlcr[train]",'
+            " or give the address of a server instead"
+        ) from None
+
+
+def _load(name: str, dtype: Any) -> tuple[Any, Any]:
+    path = Path(name).expanduser()
+    if path.is_file():
+        if path.suffix != ".gguf":
+            raise RlcrError(f"{path}: not a model; give its folder, or a .gguf file")
+        return _from_folder(_converted(path), dtype)
+    if path.is_dir():
+        if (path / "adapter_config.json").is_file():
+            return _from_adapter(path, dtype)
+        if (path / "config.json").is_file():
+            return _from_folder(path, dtype)
+        files = sorted(path.glob("*.gguf"))
+        if len(files) == 1:
+            return _from_folder(_converted(files[0]), dtype)
+        if files:
+            raise RlcrError(f"{path}: has {len(files)} GGUF files; name one, such as {files[0]}")
+        raise RlcrError(f"{path}: no model here; expected config.json, adapter_config.json or a .gguf file")
+    if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or path.suffix == ".gguf":
+        raise RlcrError(f"{name}: no such file or folder; give a model's folder, a .gguf file or a hub id")
+    return _from_hub(name, dtype)
+
+
+def _from_folder(path: Path, dtype: Any) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        model = AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype)
+        return model, AutoTokenizer.from_pretrained(str(path))
+    except Exception as error:
+        raise RlcrError(f"{path}: cannot be loaded: {_line(error)}") from error
+
+
+def _from_hub(name: str, dtype: Any) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        # The tokenizer first: it is small, and a wrong name shows at once.
+        tokenizer = AutoTokenizer.from_pretrained(name)
+        return AutoModelForCausalLM.from_pretrained(name, dtype=dtype), tokenizer
+    except Exception as error:
+        raise RlcrError(
+            f"{name}: no such folder, and not to be had from the Hugging Face hub ({_line(error)}); give a local"
+            " folder, or download it where there is a network and set HF_HUB_OFFLINE=1"
+        ) from error
+
+
+def _from_adapter(path: Path, dtype: Any) -> tuple[Any, Any]:
+    try:
+        from peft import PeftModel
+    except ImportError:
+        raise RlcrError(
+            f'{path}: an adapter needs peft, which is not installed: pip install "rlcr[train]"'
+        ) from None
+    config = path / "adapter_config.json"
+    try:
+        base = json.loads(config.read_text(encoding="utf-8")).get("base_model_name_or_path")
+    except ValueError as error:
+        raise RlcrError(f"{config}: not JSON: {error}") from None
+    if not base:
+        raise RlcrError(f"{config}: does not name its base model; set base_model_name_or_path")
+    # A relative base is looked for from here, then from beside the adapter.
+    beside = (path / base).resolve()
+    if not Path(base).expanduser().exists() and beside.exists():
+        base = str(beside)
+    try:
+        model, tokenizer = _load(base, dtype)
+    except RlcrError as error:
+        raise RlcrError(f"{config}: base_model_name_or_path: {error}") from error
+    if (path / "tokenizer_config.json").is_file():
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(str(path))
+    try:
+        return PeftModel.from_pretrained(model, str(path)).merge_and_unload(), tokenizer
+    except Exception as error:
+        raise RlcrError(f"{path}: does not fit its base {base}: {_line(error)}") from error
+
+
+def _converted(file: Path) -> Path:
+    """The folder of a GGUF file's model, converted if it is not in the cache."""
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(_CONVERSION.encode(), digest_size=8))
+    folder = cache_folder() / "gguf" / f"{file.stem}-{digest.hexdigest()}"
+    if folder.is_dir():
+        return folder
+    log.warning("%s: converting once; the result is kept in %s", file, folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    except OSError as error:
+        raise RlcrError(f"{folder.parent}: cannot be written ({error.strerror}); set RLCR_CACHE") from None
+    try:
+        _convert(file, made)
+        # Renaming is atomic: another process sees the whole model or none of it.
+        made.chmod(0o755)
+        made.rename(folder)
+    except OSError as error:
+        if not folder.is_dir():  # else another process was faster
+            raise RlcrError(f"{folder}: cannot be written ({_line(error)}); set RLCR_CACHE") from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return folder
+
+
+def _convert(file: Path, folder: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    source = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
+    try:
+        model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(**source)
+    except ImportError as error:
+        raise RlcrError(f'{file}: {_line(error)}: pip install "rlcr[train]"') from None
+    except Exception as error:
+        raise RlcrError(f"{file}: cannot be read as GGUF: {_line(error)}") from error
+    # The weights are plain float32 by now; without this, transformers takes the model for a quantised one.
+    model.hf_quantizer = None
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _line(error: BaseException) -> str:
+    """The first line of an error, without a full stop."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(". ")

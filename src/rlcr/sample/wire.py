@@ -1,0 +1,296 @@
+"""What goes over the wire to an OpenAI-compatible server: request bodies and replies. No network in here.
+
+What servers do differently, and what we make of it:
+
+*Log-probabilities.* Ours are those of the untempered model. vLLM returns these (its ``--logprobs-mode`` is
+``raw_logprobs`` unless set), and at temperature 0 everybody does. SGLang divides by the temperature unless
+``SGLANG_RETURN_ORIGINAL_LOGPROB`` is set, and OpenAI does not say what theirs are: do not compare across
+servers at other temperatures than 0 and 1. Token ids are not asked for: most servers refuse the question.
+
+*Spans.* Exact, or there are none: where the tokens a server reports cannot be laid over its text, the
+completion has no logprobs. An end token, or what a stop string cut off, covers an empty span at the end.
+
+*Reasoning.* A server with a reasoning parser splits ``<think>…</think>`` off into a field of its own. We put
+it back in front, so that there is one response to parse. White space the server dropped there is lost.
+
+*Stop strings.* Some servers leave the stop string in the text, most cut it off. We always cut it off.
+
+*Token counts.* One choice has the server's own count. Of several, each has the number of its logprobs, or
+without these an equal share of the total.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from rlcr.prompts import ChatTokenizer, render_messages
+from rlcr.sample import Completion, Request, Sampling, Span
+
+Json = dict[str, Any]
+
+
+class Refusal(NamedTuple):
+    """A field that a server may refuse, and how its refusal reads."""
+
+    field: str
+    pattern: re.Pattern[str]
+
+
+def _any(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+#: What we then do without: see `body`.
+REFUSALS: dict[str, Refusal] = {
+    "logprobs": Refusal("logprobs", _any("logprobs")),
+    "plain": Refusal("top_k", _any(r"\btop_k\b", r"\brepetition_penalty\b")),
+    "seed": Refusal("seed", _any(r"\bseed\b")),
+    "max_tokens": Refusal("max_tokens", _any("max_tokens.*not supported", "use .?max_completion_tokens")),
+    "n": Refusal("n", _any("['\"`]n['\"`]", r"\bn (must|should|>)", "one completion choice")),
+}
+PREFILL_REFUSED = _any("continue_final_message", "add_generation_prompt", "prefill", "(last|final) message")
+NO_CHAT_TEMPLATE = _any("chat.?template")
+TOO_LONG = _any("context", "max_tokens", "max_completion_tokens", "too long")
+
+#: OpenAI marks a token that is no whole text like this: ``bytes:\xf0\x9f``.
+_BYTES_TOKEN = re.compile(r"bytes:((?:\\x[0-9a-f]{2})+)", re.IGNORECASE)
+
+
+class BrokenReplyError(ValueError):
+    """A reply that lacks what a reply must have. Worth asking again."""
+
+
+def body(
+    model: str,
+    request: Request,
+    sampling: Sampling,
+    *,
+    prompt: str | None,
+    first: int,
+    n: int,
+    refused: Collection[str],
+) -> Json:
+    """The JSON to send for samples ``first`` to ``first + n - 1``: a raw completion if there is a ``prompt``.
+
+    >>> request = Request("q1", ({"role": "user", "content": "Hi"},))
+    >>> b = body("m", request, Sampling(16), prompt=None, first=0, n=1, refused={"logprobs", "plain"})
+    >>> sorted(b)
+    ['max_tokens', 'messages', 'model', 'temperature', 'top_p']
+    """
+    limit = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
+    fields: Json = {
+        "model": model,
+        limit: sampling.max_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+    }
+    if "plain" not in refused:
+        # vLLM and SGLang otherwise take the model's generation_config.json, which for many chat models
+        # holds a top_k and a repetition penalty that nobody asked for.
+        fields |= {"top_k": -1, "repetition_penalty": 1.0}
+    if sampling.stop:
+        fields["stop"] = list(sampling.stop)
+    if n > 1:
+        fields["n"] = n
+    if sampling.temperature > 0 and "seed" not in refused:
+        fields["seed"] = derived_seed(sampling.seed, request.key, first)
+    if prompt is not None:
+        fields["prompt"] = prompt + request.prefix
+        if "logprobs" not in refused:
+            fields["logprobs"] = 1  # some servers take 0 for "none"
+        return fields
+    fields["messages"] = list(request.messages)
+    if "logprobs" not in refused:
+        fields["logprobs"] = True
+    if request.prefix:
+        fields["messages"].append({"role": "assistant", "content": request.prefix})
+        fields |= {"continue_final_message": True, "add_generation_prompt": False}
+    return fields
+
+
+def derived_seed(seed: int, key: str, sample: int) -> int:
+    """A seed for each call, so that no two calls of a run share one. 31 bits: some servers take no more."""
+    digest = hashlib.sha256(f"{seed}\0{key}\0{sample}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def prompt_text(request: Request, tokenizer: ChatTokenizer | None) -> str:
+    """The text for a raw completion, without the start token that the server's tokenizer puts in front."""
+    text = render_messages(request.messages, tokenizer)
+    start, encode = getattr(tokenizer, "bos_token", None), getattr(tokenizer, "encode", None)
+    if start and encode is not None and encode("")[:1] == [getattr(tokenizer, "bos_token_id", None)]:
+        text = text.removeprefix(start)
+    return text
+
+
+def completions(
+    reply: object, request: Request, sampling: Sampling, *, first: int, n: int, think_open: bool | None
+) -> list[Completion]:
+    """The completions in a reply, at least one and at most ``n``, numbered from ``first``.
+
+    ``think_open`` is None where the server rendered the prompt: then a text that closes ``<think>`` before
+    it opens one tells.
+    """
+    choices = _field(reply, "choices", list)[:n]
+    if not choices:
+        raise BrokenReplyError("the reply has no choices")
+    usage: Any = reply.get("usage") if isinstance(reply, dict) else None
+    usage = usage if isinstance(usage, dict) else {}
+    total = int(usage.get("completion_tokens") or 0)
+    found: list[Completion] = []
+    for number, choice in enumerate(choices):
+        text, finish = _text(choice, sampling.stop)
+        tokens, logprobs = _tokens(choice)
+        spans = _spans(text, tokens)
+        # The remainder of the division goes to the first ones, so that the sum is the server's.
+        share = total // len(choices) + (number < total % len(choices))
+        found.append(
+            Completion(
+                key=request.key,
+                sample=first + number,
+                text=text,
+                finish_reason=finish,
+                logprobs=() if spans is None else tuple(logprobs),
+                token_spans=spans or (),
+                prompt_tokens=int(usage.get("prompt_tokens") or 0),
+                completion_tokens=len(tokens) if tokens and len(choices) > 1 else share or len(tokens),
+                think_open=_begins_inside_think(request.prefix + text) if think_open is None else think_open,
+            )
+        )
+    return found
+
+
+def model_names(reply: object) -> list[str]:
+    """The names in a reply to ``/models``."""
+    return [_field(entry, "id", str) for entry in _field(reply, "data", list)]
+
+
+def _field(value: object, name: str, kind: type) -> Any:
+    found = value.get(name) if isinstance(value, Mapping) else None
+    if not isinstance(found, kind):
+        raise BrokenReplyError(f"the reply has no {name!r}")
+    return found
+
+
+def _text(choice: object, stop: Sequence[str]) -> tuple[str, Literal["stop", "length"]]:
+    reason = _field(choice, "finish_reason", str)
+    if reason in ("abort", "error"):
+        raise BrokenReplyError(f"the server gave up on this completion ({reason})")
+    finish: Literal["stop", "length"] = "length" if reason in ("length", "max_tokens") else "stop"
+    assert isinstance(choice, Mapping)
+    if "message" in choice:
+        message = _field(choice, "message", dict)
+        text = message.get("content") or ""
+        if not isinstance(text, str):
+            raise BrokenReplyError("the reply's content is no text")
+        if thought := message.get("reasoning_content") or message.get("reasoning"):
+            unfinished = finish == "length" and not text
+            text = f"<think>{thought}" if unfinished else f"<think>{thought}</think>{text}"
+    else:
+        text = _field(choice, "text", str)
+    cuts = [at for at in map(text.find, stop) if at >= 0]
+    return (text[: min(cuts)], "stop") if cuts else (text, finish)
+
+
+def _tokens(choice: Mapping[str, Any]) -> tuple[list[bytes], list[float]]:
+    """The sampled tokens and their logprobs, both empty where one of them is missing."""
+    logprobs = choice.get("logprobs") or {}
+    try:
+        if content := logprobs.get("content"):  # chat, and llama.cpp everywhere
+            pairs = [
+                (_token_bytes(entry["token"], entry.get("bytes")), entry["logprob"]) for entry in content
+            ]
+        else:
+            texts = map(_token_bytes, logprobs.get("tokens") or ())
+            pairs = list(zip(texts, logprobs.get("token_logprobs") or (), strict=True))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise BrokenReplyError("the reply has malformed logprobs") from None
+    if any(logprob is None for _, logprob in pairs):
+        return [], []
+    return [token for token, _ in pairs], [float(logprob) for _, logprob in pairs]
+
+
+def _token_bytes(token: str, data: Sequence[int] | None = None) -> bytes:
+    if data is not None:
+        return bytes(data)
+    if marked := _BYTES_TOKEN.fullmatch(token):
+        return bytes.fromhex(marked[1].replace("\\x", ""))
+    return token.encode("utf-8", "replace")
+
+
+def _spans(text: str, tokens: Sequence[bytes]) -> tuple[Span, ...] | None:
+    spans = token_spans(text, tokens)
+    if spans is None and text.startswith("<think>"):
+        # Put there by us, and in the prompt rather than among the tokens.
+        inner = token_spans(text.removeprefix("<think>"), tokens)
+        shift = len("<think>")
+        spans = inner and tuple((start + shift, end + shift) for start, end in inner)
+    return spans
+
+
+def token_spans(text: str, tokens: Sequence[bytes]) -> tuple[Span, ...] | None:
+    """The characters of ``text`` that each token covers, or None where the tokens are not those of the text.
+
+    A character that is split across tokens is covered by each of them. The bytes of such tokens may come
+    whole (OpenAI), as nothing until the character is complete (vLLM), or as U+FFFD (others).
+
+    >>> token_spans("a🙂b", [b"a", b"\\xf0\\x9f", b"\\x99\\x82b", b"<|end|>"])
+    ((0, 1), (1, 2), (1, 3), (3, 3))
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    spans: list[list[int]] = []
+    at = 0  # characters covered so far
+    parts: list[int] = []  # tokens that hold a part of the character to come
+
+    def close_parts(end: int) -> None:
+        for token in parts:
+            spans[token][1] = max(end, spans[token][1])
+        parts.clear()
+
+    for number, token in enumerate(tokens):
+        piece = decoder.decode(token)
+        split = bool(decoder.getstate()[0])  # the token ends inside a character
+        spans.append([at, at])
+        if not piece:
+            parts.append(number)
+            continue
+        if not text.startswith(piece, at):
+            head, replaced, _ = piece.partition("�")
+            if replaced and text.startswith(head, at):  # a part of a character, and the server hides which
+                at += len(head)
+                spans[number][1] = at
+                parts.append(number)
+                continue
+            rest = text[at:] if len(piece) > len(text) - at else None
+            if rest is not None and piece.startswith(rest):  # the end token, or cut by a stop string
+                piece = rest
+            else:
+                found = text.find(piece, at, at + 4 * len(parts) + len(piece)) if parts else -1
+                if found < 0 or not _beyond_ascii(text[at:found]):
+                    continue  # a special token that the text leaves out; if not, the text will be left over
+                close_parts(found)
+                at = found
+                spans[number] = [at, at]
+        inside = next((i for i, character in enumerate(piece) if ord(character) > 127), None)
+        close_parts(at if inside is None else at + inside + 1)
+        at += len(piece)
+        spans[number][1] = at
+        if split:
+            parts.append(number)
+    if at < len(text) and parts and _beyond_ascii(text[at:]):  # cut off inside a character
+        close_parts(len(text))
+        at = len(text)
+    return tuple((start, end) for start, end in spans) if at == len(text) else None
+
+
+def _beyond_ascii(text: str) -> bool:
+    return all(ord(character) > 127 for character in text)
+
+
+def _begins_inside_think(text: str) -> bool:
+    opened, closed = text.find("<think>"), text.find("</think>")
+    return closed >= 0 and not 0 <= opened < closed

@@ -1,0 +1,354 @@
+"""Problems and a sampler in, records out: the stages that each completion goes through.
+
+Each completion goes through up to three stages, all of them written to disk as they happen:
+
+    response     what the model writes
+    answer       a forced continuation, where the response holds no valid answer
+    confidence   a forced continuation, where it holds no confidence that can be read
+
+A completion that has all it needs is graded and becomes a record. Grading needs nothing but the raw part of
+a record, so that it can be done again at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlcr.methods import (
+    FORCED_ANSWER,
+    FORCED_ANSWER_TOKENS,
+    FORCED_CONFIDENCE,
+    FORCED_CONFIDENCE_TOKENS,
+    Method,
+    needs_answer,
+    needs_confidence,
+    read_forced_answer,
+    read_forced_confidence,
+)
+from rlcr.problem import Problem
+from rlcr.prompts import Message, Prompt, messages
+from rlcr.records import UNFINISHED, Appender, Key, Run
+from rlcr.response import Response, parse
+from rlcr.sample import Completion, Request, Sampler, Sampling
+from rlcr.verify import Grading, Verdict, Verifier, verify
+
+# Graded together: enough to use all cores, few enough that a bar moves.
+_BATCH = 64
+
+#: Called after each batch of records is written.
+Watch = Callable[[Sequence[dict[str, Any]]], None]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What to evaluate and how to grade it."""
+
+    problems: Sequence[Problem]
+    method: Method
+    prompt: Prompt
+    sampling: Sampling
+    samples: int = 1
+    grading: Grading = "strict"
+    judge: Verifier | None = None
+    task_of: Mapping[str, str] = field(default_factory=dict)
+    """The task of each problem, by its id."""
+
+
+@dataclass
+class _Draft:
+    """A completion on its way to becoming a record."""
+
+    problem: Problem
+    sample: int
+    text: str = ""
+    think_open: bool = False
+    finish_reason: str = ""
+    token_ids: tuple[int, ...] = ()
+    tokens: int = 0
+    prompt_tokens: int = 0
+    logprob: float | None = None
+    answer_logprobs: list[float] = field(default_factory=list)
+    forced_answer: str | None = None
+    forced_confidence: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> Key:
+        return self.problem.id, self.sample
+
+
+def run_stages(evaluation: Evaluation, sampler: Sampler, run: Run, watch: Watch | None = None) -> None:
+    """Sample what the run lacks, repair what needs it, grade, and append the records.
+
+    ``watch`` sees each batch of records once it is on disk. Interrupting this at any moment loses no reply
+    that had arrived.
+    """
+    _Session(evaluation, sampler, run, watch).finish()
+
+
+class _Session:
+    """One go at a run: from wherever it stands to its end."""
+
+    def __init__(self, evaluation: Evaluation, sampler: Sampler, run: Run, watch: Watch | None) -> None:
+        self._evaluation, self._sampler, self._watch = evaluation, sampler, watch
+        self._format = evaluation.method.format
+        self._started = time.monotonic()
+        self._problems = {problem.id: problem for problem in evaluation.problems}
+        self._done = run.done()
+        self._drafts = {draft.key: draft for draft in self._restore(run)}
+        self._ready: list[_Draft] = []
+        self._run = run
+        self._records = Appender(run.records_path)
+        self._replies = Appender(run.folder / UNFINISHED)
+
+    def finish(self) -> None:
+        """Run all stages to their end."""
+        try:
+            self._sort_drafts()
+            self._stage("response", self._first_requests(), self._evaluation.sampling)
+            for stage in ("answer", "confidence"):
+                self._stage(stage, self._repairs(stage), _greedy(stage))
+            self._grade()
+        finally:
+            self._records.close()
+            self._replies.close()
+        # All of it is in the records now.
+        (self._run.folder / UNFINISHED).unlink(missing_ok=True)
+
+    # --- stages -------------------------------------------------------------------------------------
+
+    def _stage(self, stage: str, requests: Iterable[Request], sampling: Sampling) -> None:
+        requests = list(requests)
+        if not requests:
+            return
+        for completion in self._sampler.sample(requests, sampling):
+            draft = self._take(stage, completion)
+            self._replies.write([_to_reply(stage, draft, completion)])
+            self._advance(draft)
+
+    def _take(self, stage: str, completion: Completion) -> _Draft:
+        identity, sample = _split_key(completion)
+        draft = self._drafts.get((identity, sample))
+        if draft is None:
+            draft = _Draft(self._problems[identity], sample)
+            self._drafts[draft.key] = draft
+        draft.seconds = round(time.monotonic() - self._started, 3)
+        draft.tokens += completion.completion_tokens
+        if stage == "answer":
+            draft.forced_answer = completion.text
+        elif stage == "confidence":
+            draft.forced_confidence = completion.text
+        else:
+            draft.text, draft.think_open = completion.text, completion.think_open
+            draft.finish_reason, draft.prompt_tokens = completion.finish_reason, completion.prompt_tokens
+            draft.token_ids = completion.token_ids
+            if completion.logprobs:
+                draft.logprob = math.fsum(completion.logprobs)
+                draft.answer_logprobs = _answer_logprobs(completion, self._read(draft))
+        return draft
+
+    def _advance(self, draft: _Draft) -> None:
+        """Grade a draft that has all it needs, as soon as there are enough of them."""
+        if self._next_stage(draft) is None:
+            del self._drafts[draft.key]
+            self._ready.append(draft)
+            if len(self._ready) >= _BATCH:
+                self._grade()
+
+    def _next_stage(self, draft: _Draft) -> str | None:
+        response = self._read(draft)
+        if draft.forced_answer is None and needs_answer(response):
+            return "answer"
+        if draft.forced_confidence is None and needs_confidence(response):
+            return "confidence"
+        return None
+
+    def _read(self, draft: _Draft) -> Response:
+        return parse(draft.text, self._format, mode="lenient", think_open=draft.think_open)
+
+    def _messages(self, problem: Problem) -> tuple[Message, ...]:
+        return tuple(messages(self._evaluation.prompt, problem))
+
+    def _first_requests(self) -> Iterator[Request]:
+        """The samples that the run lacks, those of a problem that follow each other in one request."""
+        for problem in self._evaluation.problems:
+            missing = [
+                sample
+                for sample in range(self._evaluation.samples)
+                if (problem.id, sample) not in self._done and (problem.id, sample) not in self._drafts
+            ]
+            while missing:
+                first, n = missing[0], 1
+                while n < len(missing) and missing[n] == first + n:
+                    n += 1
+                yield Request(problem.id, self._messages(problem), n=n, first_sample=first)
+                missing = missing[n:]
+
+    def _repairs(self, stage: str) -> Iterator[Request]:
+        for draft in self._drafts.values():
+            if self._next_stage(draft) == stage:
+                yield Request(
+                    f"{draft.problem.id}\0{draft.sample}",
+                    self._messages(draft.problem),
+                    prefix=_forced_prefix(stage, draft),
+                    prefix_ids=draft.token_ids,
+                )
+
+    def _sort_drafts(self) -> None:
+        """Drafts of an earlier go may already have all they need."""
+        for draft in list(self._drafts.values()):
+            self._advance(draft)
+        self._grade()
+
+    # --- grading ------------------------------------------------------------------------------------
+
+    def _grade(self) -> None:
+        ready, self._ready = self._ready, []
+        raw = [_to_record(draft, self._evaluation) for draft in ready]
+        records = grade(raw, [draft.problem for draft in ready], self._evaluation)
+        self._records.write(records)
+        self._done |= {draft.key for draft in ready}
+        if self._watch and records:
+            self._watch(records)
+
+    def _restore(self, run: Run) -> Iterator[_Draft]:
+        """The drafts that an earlier go left, from its replies."""
+        drafts: dict[Key, _Draft] = {}
+        for reply in run.unfinished():
+            key = reply["id"], reply["sample"]
+            if key in self._done or key[0] not in self._problems:
+                continue
+            if reply["stage"] == "response":
+                drafts[key] = _Draft(self._problems[key[0]], key[1], **reply["draft"])
+            elif key in drafts:
+                drafts[key].tokens += reply["tokens"]
+                setattr(drafts[key], f"forced_{reply['stage']}", reply["text"])
+        for draft in drafts.values():
+            draft.token_ids = tuple(draft.token_ids)
+            yield draft
+
+
+def _split_key(completion: Completion) -> Key:
+    """A repair's key holds the sample, since each is a request of its own."""
+    identity, _, sample = completion.key.partition("\0")
+    return identity, int(sample) if sample else completion.sample
+
+
+def _greedy(stage: str) -> Sampling:
+    tokens = FORCED_ANSWER_TOKENS if stage == "answer" else FORCED_CONFIDENCE_TOKENS
+    return Sampling(max_tokens=tokens, temperature=0.0)
+
+
+def _forced_prefix(stage: str, draft: _Draft) -> str:
+    text = draft.text
+    if stage == "confidence" and draft.forced_answer is not None:
+        text += f"\n\n{FORCED_ANSWER}{draft.forced_answer}"
+    return f"{text}\n\n{FORCED_ANSWER if stage == 'answer' else FORCED_CONFIDENCE}"
+
+
+def _to_reply(stage: str, draft: _Draft, completion: Completion) -> dict[str, Any]:
+    reply: dict[str, Any] = {"id": draft.problem.id, "sample": draft.sample, "stage": stage}
+    if stage != "response":
+        return reply | {"text": completion.text, "tokens": completion.completion_tokens}
+    names = ("text", "think_open", "finish_reason", "token_ids", "tokens", "prompt_tokens", "logprob")
+    kept = {name: getattr(draft, name) for name in (*names, "answer_logprobs", "seconds")}
+    return reply | {"draft": kept}
+
+
+def _answer_logprobs(completion: Completion, response: Response) -> list[float]:
+    """The log-probabilities of the tokens that overlap the text of the answer.
+
+    By spans, not by tags: a tokenizer may join ``>`` with the first word of the answer.
+    """
+    if "answer" not in response.spans or not response.answer:
+        return []
+    start, end = response.spans["answer"]
+    start += len(response.text[start:end]) - len(response.text[start:end].lstrip())
+    end = start + len(response.answer)
+    return [
+        round(logprob, 6)
+        for logprob, (first, last) in zip(completion.logprobs, completion.token_spans, strict=True)
+        if first < end and last > start
+    ]
+
+
+# --- records ----------------------------------------------------------------------------------------
+
+
+def _to_record(draft: _Draft, evaluation: Evaluation) -> dict[str, Any]:
+    """The part of a record that grading does not change. Its key comes first."""
+    problem = draft.problem
+    conversation = json.dumps(messages(evaluation.prompt, problem), ensure_ascii=False)
+    return {
+        "id": problem.id,
+        "sample": draft.sample,
+        "task": evaluation.task_of[problem.id],
+        "format": evaluation.method.format,
+        "prompt_sha256": hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest(),
+        "text": draft.text,
+        "think_open": draft.think_open,
+        "forced_answer": draft.forced_answer,
+        "forced_confidence": draft.forced_confidence,
+        "finish_reason": draft.finish_reason,
+        "tokens": draft.tokens,
+        "prompt_tokens": draft.prompt_tokens,
+        "logprob": draft.logprob,
+        "answer_logprobs": draft.answer_logprobs,
+        "seconds": draft.seconds,
+    }
+
+
+def grade(
+    records: Sequence[dict[str, Any]], problems: Sequence[Problem], evaluation: Evaluation
+) -> list[dict[str, Any]]:
+    """Read and verify completions: the raw parts of records in, whole records out."""
+    grading = evaluation.grading
+    read = [_read_record(record, grading) for record in records]
+    verdicts = verify(problems, [answer for _, answer, _ in read], grading=grading, judge=evaluation.judge)
+    return [
+        record | _graded(record, response, answer, confidence, verdict, problem)
+        for record, problem, (response, answer, confidence), verdict in zip(
+            records, problems, read, verdicts, strict=True
+        )
+    ]
+
+
+def _read_record(record: dict[str, Any], grading: Grading) -> tuple[Response, str | None, float | None]:
+    mode = "paper" if grading == "paper" else "lenient"
+    response = parse(record["text"], record["format"], mode=mode, think_open=record["think_open"])
+    answer, confidence = response.answer, response.confidence
+    if record["forced_answer"] is not None:
+        answer = read_forced_answer(record["forced_answer"])
+    if record["forced_confidence"] is not None:
+        confidence = read_forced_confidence(record["forced_confidence"], grading)
+    return response, answer, confidence
+
+
+def _graded(
+    record: dict[str, Any],
+    response: Response,
+    answer: str | None,
+    confidence: float | None,
+    verdict: Verdict,
+    problem: Problem,
+) -> dict[str, Any]:
+    logprobs = record["answer_logprobs"]
+    probability = math.fsum(map(math.exp, logprobs)) / len(logprobs) if logprobs else None
+    return {
+        "answer": answer,
+        "confidence": confidence,
+        "confidences": {"verbalized": confidence, "answer-probability": probability},
+        "verdict": verdict.outcome,
+        "reason": verdict.reason,
+        "verifier": problem.verifier,
+        "well_formed": response.well_formed,
+        "fault": response.fault,
+        "leniencies": list(response.leniencies),
+        "repairs": [part for part in ("answer", "confidence") if record[f"forced_{part}"] is not None],
+    }

@@ -1,0 +1,161 @@
+"""Tasks: name one and get the same problems every time, with where they came from.
+
+    load("hotpotqa-modified", "train", size=2000, seed=7).problems
+    load("file", path="mine.csv", question="q", gold="a", verifier="math").provenance()
+    load("problems.jsonl")      what `rlcr tasks build` wrote
+
+The same name, split, size, seed, settings and source give the same problems, byte for byte, on every
+machine and Python version (:mod:`rlcr.tasks.seeded`). Docs: ``docs/tasks.md``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rlcr.errors import RlcrError, nearest
+from rlcr.tasks import (
+    bigmath,
+    commonsenseqa,
+    file,
+    generated,
+    gpqa,
+    gsm8k,
+    hotpotqa,
+    math500,
+    simpleqa,
+    triviaqa,
+)
+from rlcr.tasks.built import read_problems, write_problems
+from rlcr.tasks.overlap import Overlap, overlap
+from rlcr.tasks.source import Table, given_data_dir
+from rlcr.tasks.take import check_ids, take
+from rlcr.tasks.task import Built, Request, Task, TaskSet
+
+TASKS: dict[str, Task] = {
+    "hotpotqa": hotpotqa.TASK,
+    "hotpotqa-modified": hotpotqa.MODIFIED,
+    "bigmath-digits": bigmath.TASK,
+    "math500": math500.TASK,
+    "gsm8k": gsm8k.TASK,
+    "triviaqa": triviaqa.TASK,
+    "simpleqa": simpleqa.TASK,
+    "commonsenseqa": commonsenseqa.TASK,
+    "gpqa": gpqa.TASK,
+    "arms": generated.ARMS,
+    "gym": generated.GYM,
+    "file": file.TASK,
+}
+
+__all__ = [
+    "TASKS",
+    "Overlap",
+    "Task",
+    "TaskSet",
+    "get_task",
+    "load",
+    "overlap",
+    "read_problems",
+    "write_problems",
+]
+
+
+def get_task(name: str) -> Task:
+    """The task of that name."""
+    if name not in TASKS:
+        raise RlcrError(f"unknown task {name!r}: {nearest(name, list(TASKS))}")
+    return TASKS[name]
+
+
+def load(
+    name: str,
+    split: str = "test",
+    *,
+    size: int | None = None,
+    seed: int = 0,
+    data_dir: Path | str | None = None,
+    verifier: str | None = None,
+    **settings: Any,
+) -> TaskSet:
+    """The problems of a task, or of a file that ``rlcr tasks build`` wrote, with their provenance.
+
+    ``size`` problems are drawn with the seed; a smaller draw is part of a larger one. Without it, as many
+    as the paper uses; where fewer are at hand, all, and the notes say so. ``data_dir`` (or ``RLCR_DATA``)
+    holds local files, to be preferred to the hub. ``verifier`` chooses among those that the task allows.
+
+    >>> load("arms", size=3).task
+    'arms'
+    """
+    if size is not None and size < 1:
+        raise RlcrError(f"size must be at least 1, got {size}")
+    if is_built_file(name):
+        return _load_built(name, split, size, seed, verifier, settings)
+    task = get_task(name)
+    request = _request(task, split, size, seed, data_dir, verifier, settings)
+    return _task_set(request, task.build(request))
+
+
+def is_built_file(name: str) -> bool:
+    """Whether a name means a file of built problems rather than a task."""
+    return name.endswith((".jsonl", ".jsonl.gz"))
+
+
+def _load_built(
+    path: str, split: str, size: int | None, seed: int, verifier: str | None, settings: dict[str, Any]
+) -> TaskSet:
+    if verifier or settings:
+        given = [*(["verifier"] if verifier else []), *settings]
+        raise RlcrError(f"{path}: {', '.join(given)} cannot be set for problems that are already built")
+    request = Request(
+        task=path, split=split, seed=seed, size=size, usual_size=None,
+        verifier="as built", instruction="", settings={}, data_dir=None,
+    )  # fmt: skip
+    return _task_set(request, take(Table((Path(path),), Path(path).name), read_problems(path), request))
+
+
+def _request(
+    task: Task,
+    split: str,
+    size: int | None,
+    seed: int,
+    data_dir: Path | str | None,
+    verifier: str | None,
+    settings: dict[str, Any],
+) -> Request:
+    # A task without named splits (the user's own data) takes any.
+    if task.sizes and split not in task.sizes:
+        raise RlcrError(f"{task.name} has no split {split!r}: {nearest(split, list(task.sizes))}")
+    verifiers = [task.verifier, *task.also]
+    if verifier is not None and verifier not in verifiers:
+        raise RlcrError(f"{task.name} has no verifier {verifier!r}: {nearest(verifier, verifiers)}")
+    for key in settings:
+        if key not in task.settings and not task.open_settings:
+            known = nearest(key, list(task.settings)) if task.settings else "it has none"
+            raise RlcrError(f"{task.name} has no setting {key!r}: {known}")
+    return Request(
+        task=task.name,
+        split=split,
+        seed=seed,
+        size=size,
+        usual_size=task.sizes.get(split),
+        verifier=verifier or task.verifier,
+        instruction=task.instruction,
+        settings={**task.settings, **settings},
+        data_dir=given_data_dir(data_dir),
+    )
+
+
+def _task_set(request: Request, built: Built) -> TaskSet:
+    check_ids(built.problems, built.source)
+    used = sorted({problem.verifier for problem in built.problems})
+    return TaskSet(
+        problems=tuple(built.problems),
+        task=request.task,
+        split=request.split,
+        seed=request.seed,
+        settings=request.settings,
+        verifier=" and ".join(used),
+        source=built.source,
+        source_sha256=built.source_sha256,
+        notes=tuple(built.notes),
+    )

@@ -1,0 +1,120 @@
+"""The user's own problems: a JSONL, CSV or Parquet file, or a dataset of the hub.
+
+Settings: ``path`` is a file or a hub id (``owner/name``, then also ``config`` and ``revision``; the split
+is the hub's). ``question`` and ``gold`` name the columns; a gold cell holds one answer or a list of aliases
+(in CSV written as JSON). The verifier is that of the call, or row by row that of ``verifier_column``.
+``id`` names a column of unique ids; without it the row number is the id. ``choices`` names a column with
+options, ``{"A": "bank", …}`` or a list, for the choice verifier. ``instruction`` is the line added to every
+question.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlcr.errors import RlcrError, nearest
+from rlcr.problem import Problem
+from rlcr.tables import Row, samples
+from rlcr.tasks import hub
+from rlcr.tasks.source import Table, cell, text
+from rlcr.tasks.take import take
+from rlcr.tasks.task import Built, Request, Task
+from rlcr.verify import VERIFIERS as RULES
+
+VERIFIERS = (*RULES, "judge")
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def build(request: Request) -> Built:
+    """One problem a row."""
+    if not request.settings["path"]:
+        raise RlcrError("file: give the setting path, a .jsonl, .csv or .parquet file or a hub id")
+    table = _table(request)
+    return take(table, (_problem(row, n, request) for n, row in enumerate(table.rows())), request)
+
+
+def _table(request: Request) -> Table:
+    name = request.settings["path"]
+    path = Path(name)
+    if path.exists() or path.suffix or not _HUB_ID.fullmatch(name):
+        if not path.is_file():
+            raise RlcrError(f"{path}: no such file")
+        return Table((path,), path.name)
+    found = hub.download(
+        name,
+        request.settings["config"],
+        request.split,
+        request.settings["revision"],
+        instead="give the path of a local .jsonl, .csv or .parquet file",
+    )
+    return Table((found.path,), found.name)
+
+
+def _problem(row: Row, number: int, request: Request) -> Problem:
+    settings = request.settings
+    verifier = request.verifier
+    if column := settings["verifier_column"]:
+        verifier = text(row, column)
+        if verifier not in VERIFIERS:
+            raise row.error(column, f"unknown verifier {verifier!r}: {nearest(verifier, list(VERIFIERS))}")
+    key = text(row, settings["id"]) if settings["id"] else number
+    extras = {"choices": _choices(row, settings["choices"])} if settings["choices"] else {}
+    return Problem(
+        f"{Path(settings['path']).name}/{key}",
+        text(row, settings["question"]),
+        _aliases(row, settings["gold"]),
+        verifier,
+        settings["instruction"],
+        extras,
+    )
+
+
+def _aliases(row: Row, column: str) -> tuple[str, ...]:
+    aliases = [alias for alias in samples(cell(row, column)) if alias is not None]
+    if any(isinstance(alias, (dict, list)) for alias in aliases):
+        raise row.error(column, "expected one answer, or a list of aliases")
+    stripped = tuple(str(alias).strip() for alias in aliases if str(alias).strip())
+    if not stripped:
+        raise row.error(column, "no gold: the cell is empty")
+    return stripped
+
+
+def _choices(row: Row, column: str) -> dict[str, str]:
+    value: Any = cell(row, column)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError:
+            value = None
+    if isinstance(value, list) and 0 < len(value) <= 26:
+        value = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", value, strict=False))
+    if not isinstance(value, Mapping) or not value:
+        raise row.error(column, 'expected options, {"A": "…", …} or a list of at most 26')
+    return {str(letter): str(option) for letter, option in value.items()}
+
+
+TASK = Task(
+    name="file",
+    about="your own problems",
+    sizes={},
+    verifier="exact",
+    also=tuple(name for name in VERIFIERS if name != "exact"),
+    metrics="those of the verifier you name",
+    made_by="a file, or a dataset of the hub",
+    settings={
+        "path": "",
+        "question": "question",
+        "gold": "answer",
+        "verifier_column": "",
+        "id": "",
+        "choices": "",
+        "instruction": "",
+        "config": None,
+        "revision": "main",
+    },
+    build=build,
+)

@@ -1,0 +1,42 @@
+"""GSM8K: grade-school word problems; the gold is the number after ``####``."""
+
+from __future__ import annotations
+
+from rlcr.problem import Problem
+from rlcr.tables import Row
+from rlcr.tasks.source import Source, text
+from rlcr.tasks.take import build_rows
+from rlcr.tasks.task import Built, Request, Task
+
+SOURCE = Source(
+    hub="openai/gsm8k",
+    config="main",
+    revision="e53f048856ff4f594e959d75785d2c2d37b678ee",
+    splits={"train": "train", "test": "test"},
+    files={"train": ("gsm8k/train", "gsm8k/main/train"), "test": ("gsm8k/test", "gsm8k/main/test")},
+)
+
+
+def build(request: Request) -> Built:
+    """All problems of a split."""
+    return build_rows(SOURCE, request, _problem)
+
+
+def _problem(row: Row, number: int, request: Request) -> Problem:
+    solution = text(row, "answer")
+    _, mark, gold = solution.rpartition("####")
+    if not mark or not gold.strip():
+        raise row.error("answer", "no gold: expected a number after ####")
+    return request.problem(number, text(row, "question"), (gold.strip().replace(",", ""),))
+
+
+TASK = Task(
+    name="gsm8k",
+    about="grade-school word problems",
+    sizes={"train": 7473, "test": 1319},
+    verifier="math",
+    instruction="Put the final number alone inside the answer tags, without units or words.",
+    metrics="accuracy by math-verify",
+    source=SOURCE,
+    build=build,
+)

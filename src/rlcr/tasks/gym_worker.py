@@ -1,0 +1,251 @@
+"""The process in which reasoning-gym runs: one JSON job per line in, one JSON reply per line out.
+
+Run as ``python -m rlcr.tasks.gym_worker``; :mod:`rlcr.tasks.gym` starts and stops it and says why it exists.
+Memory is limited, time is the parent's affair, and end of input ends the process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import random
+import re
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import IO, Any
+
+from rlcr.errors import RlcrError, nearest
+
+MEMORY_BYTES = 4 * 1024**3
+
+Entry = dict[str, Any]
+Reply = dict[str, Any]
+
+#: Datasets that leave ``answer`` empty, and where they keep a right one.
+_EXAMPLES: dict[str, Callable[[Entry], str]] = {
+    "graph_color": lambda entry: json.dumps(entry["metadata"]["possible_answer"]),
+    "propositional_logic": lambda entry: entry["metadata"]["example_answer"],
+    "rubiks_cube": lambda entry: entry["metadata"]["example_correct_answer"],
+}
+
+#: Datasets that cannot be tasks, and why.
+REFUSED = {
+    "codeio": "it runs bundled programs, some of which give another problem every time",
+    "boxnet": "it has no right answer to check its verifier with",
+    "rush_hour": "it has no right answer to check its verifier with",
+    "composite": "it is a mixture of others: build those, one task each",
+}
+
+#: Datasets whose right answers can be listed. Their scorers call ``eval`` on any other answer, for part
+#: credit that we have no use for; the last one takes every text for correct. So they are compared here.
+_ACCEPTED: dict[str, Callable[[Entry], list[str]]] = {
+    "binary_matrix": lambda entry: [entry["answer"]],
+    "n_queens": lambda entry: entry["metadata"]["valid_answers"],
+    "spiral_matrix": lambda entry: [entry["answer"]],
+    "string_insertion": lambda entry: [entry["answer"]],
+    "game_of_life_halting": lambda entry: [entry["answer"]],
+}
+
+#: Datasets whose scorer hands the answer to sympy's ``parse_expr``, which is ``eval`` too. Only formulas go
+#: there: numbers, operators, one-letter variables, and functions and constants named here. Without quotes,
+#: brackets, underscores and other names there is nothing to call. ``Integral`` is not among them: the scorer
+#: differentiates the answer, so the question itself, written as an integral, would be right.
+_PARSED = {
+    "countdown",
+    "intermediate_integration",
+    "polynomial_multiplication",
+    "puzzle24",
+    "simple_integration",
+}
+_FORMULA = re.compile(r"[0-9A-Za-z+\-*/^().,\s]*")
+_NAME = re.compile(r"[A-Za-z]+")
+# N, O, Q and S are functions to sympy, and no variables.
+_KNOWN_NAME = re.compile(r"[A-MPRT-Za-z]|pi|exp|log|ln|sqrt|Abs|a?(?:sin|cos|tan|cot|sec|csc)h?")
+
+#: Datasets whose scorer gives 1.0 for "nan", by way of min(1.0, nan).
+_FOND_OF_NAN = frozenset(("complex_arithmetic",))
+
+
+#: So many more bad problems than good ones are put up with.
+_PATIENCE = 20
+
+
+def make(dataset: str, settings: Entry, seed: int, size: int) -> Reply:
+    """The first ``size`` problems of a dataset whose gold passes the scorer."""
+    import reasoning_gym
+
+    config = _config(dataset, settings)
+    try:
+        made = reasoning_gym.create_dataset(dataset, **config, seed=seed, size=size)
+    except (AssertionError, TypeError, ValueError) as error:
+        raise RlcrError(f"gym {dataset}: the settings do not fit: {error or type(error).__name__}") from error
+    problems: list[Entry] = []
+    faults: list[str] = []
+    index = 0
+    while len(problems) < size:
+        problem, fault = _make_one(dataset, made, seed, index)
+        problems += [problem] if problem else []
+        faults += [fault] if fault else []
+        if len(faults) > len(problems) + _PATIENCE:
+            raise RlcrError(
+                f"gym {dataset}: most problems of seed {seed} cannot be used; the last {faults[-1]}"
+            )
+        index += 1
+    return {"problems": problems}
+
+
+def _make_one(dataset: str, made: Any, seed: int, index: int) -> tuple[Entry | None, str]:
+    """A problem whose gold passes, or what is wrong with it."""
+    # list_functions also draws from the global stream, which nobody else seeds.
+    random.seed(seed + index)
+    try:
+        entry = made[index]
+        gold = _EXAMPLES[dataset](entry) if dataset in _EXAMPLES else entry["answer"]
+        metadata = pack(entry["metadata"])
+        # As it will be scored later: from what survives JSON.
+        restored = _entry(entry["question"], gold, json.loads(json.dumps(metadata)))
+        passed = made.score_answer(gold, restored)
+    except Exception as error:  # whatever it is, this problem cannot be had
+        return None, f"cannot be made: {error!r}"
+    if passed != 1.0:
+        return None, f"fails its own scorer: {gold!r} scores {passed}"
+    return {"index": index, "question": entry["question"], "gold": gold, "metadata": metadata}, ""
+
+
+def score(dataset: str, settings: Entry, question: str, gold: str, metadata: Any, answer: str) -> Reply:
+    """The score of an answer, or ``raised`` where the scorer broke down."""
+    entry = _entry(question, gold, metadata)
+    if dataset in _ACCEPTED:
+        return {"score": float(answer in _ACCEPTED[dataset](entry))}
+    if dataset in _PARSED and answer != gold and not is_formula(answer):
+        return {"score": 0.0}
+    if dataset in _FOND_OF_NAN and "nan" in answer.lower():
+        return {"score": 0.0}
+    try:
+        given = float(_scorer(dataset, json.dumps(settings))(answer, entry))
+    except Exception as error:  # what the parent says of it depends on whether the gold raises too
+        return {"raised": f"{type(error).__name__}: {error}"[:200]}
+    return {"score": given if math.isfinite(given) else 0.0}
+
+
+def is_formula(text: str) -> bool:
+    """Whether a text is safe to hand to sympy's parser: nothing in it but arithmetic and known functions.
+
+    >>> [is_formula(text) for text in ("x**2*sin(3*x)/2 + C", "exit()", "x.args", "__import__('os')")]
+    [True, False, False, False]
+    """
+    return bool(_FORMULA.fullmatch(text)) and all(map(_KNOWN_NAME.fullmatch, _NAME.findall(text)))
+
+
+def _config(dataset: str, settings: Entry) -> Entry:
+    """The settings, once the dataset is known to exist and to have them."""
+    from reasoning_gym.factory import DATASETS
+
+    if dataset in REFUSED:
+        raise RlcrError(f"gym: {dataset} cannot be used: {REFUSED[dataset]}")
+    if dataset not in DATASETS:
+        usable = sorted(set(DATASETS) - set(REFUSED))
+        raise RlcrError(f"gym: unknown dataset {dataset!r}: {nearest(dataset, usable)}")
+    _, config = DATASETS[dataset]
+    known = sorted({field.name for field in dataclasses.fields(config)} - {"seed", "size"})
+    for name in settings:
+        if name not in known:
+            raise RlcrError(f"gym {dataset}: unknown setting {name!r}: {nearest(name, known)}")
+    return settings
+
+
+@lru_cache(maxsize=64)
+def _scorer(dataset: str, settings: str) -> Callable[[str, Entry], float]:
+    import reasoning_gym
+
+    # Some scorers read the settings; none reads the seed or the size.
+    config = _config(dataset, json.loads(settings))
+    return reasoning_gym.create_dataset(dataset, **config, seed=0).score_answer
+
+
+def _entry(question: str, gold: str, metadata: Any) -> Entry:
+    return {"question": question, "answer": gold, "metadata": unpack(metadata)}
+
+
+def pack(value: Any) -> Any:
+    """A value as plain JSON that :func:`unpack` restores: some scorers compare tuples or look up by number.
+
+    What JSON has no form for (a fraction, say) becomes its text; no scorer reads such values.
+
+    >>> pack({"size": (3, 4), "colours": {0: "red"}})
+    {'size': {'$tuple': [3, 4]}, 'colours': {'$dict': [[0, 'red']]}}
+    >>> unpack(pack({"size": (3, 4), "colours": {0: "red"}}))
+    {'size': (3, 4), 'colours': {0: 'red'}}
+    """
+    match value:
+        case None | bool() | int():
+            return value
+        case str():
+            return str(value)
+        case float():
+            return float(value) if math.isfinite(value) else {"$float": str(float(value))}
+        case list():
+            return [pack(item) for item in value]
+        case tuple():
+            return {"$tuple": [pack(item) for item in value]}
+        case dict() if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: pack(item) for key, item in value.items()}
+        case dict():
+            return {"$dict": [[pack(key), pack(item)] for key, item in value.items()]}
+    return str(value)
+
+
+def unpack(value: Any) -> Any:
+    """The value that was packed."""
+    match value:
+        case list():
+            return [unpack(item) for item in value]
+        case {"$tuple": items}:
+            return tuple(unpack(item) for item in items)
+        case {"$dict": pairs}:
+            return {unpack(key): unpack(item) for key, item in pairs}
+        case {"$float": text}:
+            return float(text)
+        case dict():
+            return {key: unpack(item) for key, item in value.items()}
+    return value
+
+
+_JOBS: dict[str, Callable[..., Reply]] = {"make": make, "score": score}
+
+
+def serve(jobs: IO[str], replies: IO[str]) -> None:
+    """Answer jobs until the end of input. The first line says that imports are done."""
+    import reasoning_gym  # noqa: F401
+
+    print(json.dumps({"ready": True}), file=replies, flush=True)
+    for line in jobs:
+        job = json.loads(line)
+        try:
+            reply = _JOBS[job.pop("do")](**job)
+        except RlcrError as error:
+            reply = {"error": str(error)}
+        print(json.dumps(reply), file=replies, flush=True)
+
+
+def main() -> None:
+    """Limit memory, keep the pipe for replies alone, and serve."""
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    except (ImportError, ValueError, OSError):
+        pass  # some systems have no such limit
+    # Generators print what they do; that must not get among the replies.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    serve(sys.stdin, replies)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""The common path of a dataset: every row becomes a problem, then as many as wanted are taken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from rlcr.errors import RlcrError
+from rlcr.problem import Problem
+from rlcr.tables import Row
+from rlcr.tasks.seeded import draw, rank
+from rlcr.tasks.source import Source, Table, open_table
+from rlcr.tasks.task import Built, Request
+
+
+def build_rows(source: Source, request: Request, to_problem: Callable[[Row, int, Request], Problem]) -> Built:
+    """Build every row of the source's split. ``to_problem`` gets the row and its number, from 0."""
+    table = open_table(source, request.split, request.data_dir)
+    return take(table, (to_problem(row, number, request) for number, row in enumerate(table.rows())), request)
+
+
+def take(table: Table, problems: Iterable[Problem], request: Request, notes: Iterable[str] = ()) -> Built:
+    """Take the wanted number of problems: drawn with the seed, kept in the order of the source."""
+    numbered = list(enumerate(problems))
+    check_ids((problem for _, problem in numbered), table.name)  # the draw would swallow repeats
+    taken = sorted(
+        draw(numbered, request.wanted, lambda pair: rank(request.seed, pair[1].id)), key=lambda pair: pair[0]
+    )
+    notes = [*table.notes, *notes, *request.check_size(len(numbered))]
+    return Built([problem for _, problem in taken], table.name, table.sha256, notes)
+
+
+def check_ids(problems: Iterable[Problem], source: str) -> None:
+    """Raise where an id stands for several problems."""
+    counts = Counter(problem.id for problem in problems)
+    repeated = [name for name, count in counts.items() if count > 1]
+    if repeated:
+        more = f" and {len(repeated) - 1:,} more" if len(repeated) > 1 else ""
+        raise RlcrError(f"{source}: the id {repeated[0]}{more} stands for several problems; make ids unique")
