@@ -215,14 +215,19 @@ def test_spans_where_characters_are_split_across_tokens(style: Any, mode: Any) -
 
 
 def test_spans_against_a_slow_oracle() -> None:
-    """Cut random text into random bytes: a token covers the characters that its bytes belong to."""
+    """Cut random text, also invalid UTF-8, into random bytes: a token covers its bytes' characters."""
     import random
 
     draw = random.Random(0)
-    for _ in range(300):
-        text = "".join(draw.choice("ab é🙂日�\n") for _ in range(draw.randint(0, 12)))
-        data = text.encode()
-        owner = [at for at, character in enumerate(text) for _ in character.encode()]
+    for _ in range(1000):
+        characters = [draw.choice("ab é🙂日�\n").encode() for _ in range(draw.randint(0, 12))]
+        # A character cut short before one that does not go on with it decodes to one U+FFFD.
+        characters = [
+            c[: draw.randint(2, 3)] if len(c) == 4 and draw.random() < 0.3 else c for c in characters
+        ]
+        data = b"".join(characters)
+        text = data.decode("utf-8", "replace")
+        owner = [at for at, character in enumerate(characters) for _ in character]
         cuts = sorted(draw.randint(0, len(data)) for _ in range(draw.randint(0, 6)))
         bounds = [(a, b) for a, b in pairwise([0, *cuts, len(data)]) if a < b]
         tokens = [data[a:b] for a, b in bounds]
@@ -249,12 +254,12 @@ def test_a_special_token_in_the_middle_covers_nothing() -> None:
 
 
 def test_a_real_model_behind_the_server() -> None:
-    """Text, tokens and logprobs are those of the model, whether it is asked in one piece or in two."""
+    """Text, spans and logprobs are those of the model, which writes invalid UTF-8 too."""
     pytest.importorskip("transformers")
     import torch
+    from tests.tiny import tiny_model, tiny_tokenizer
 
     from rlcr.sample.tokens import token_spans
-    from tests.tiny import tiny_model, tiny_tokenizer
 
     tokenizer, model = tiny_tokenizer(), tiny_model()
     conversation = list(ask(1).messages)

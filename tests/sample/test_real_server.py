@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ import pytest
 
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion, Request, Sampling
-from rlcr.sample.endpoint import EndpointSampler, list_models
+from rlcr.sample.endpoint import EndpointSampler
 
 pytestmark = pytest.mark.slow
 
@@ -127,8 +128,9 @@ def _converted(folder: Path) -> Path:
 
 @contextmanager
 def serving(command: Sequence[str], log: Path, *, port: int, seconds: float, **env: str) -> Iterator[str]:
-    """Start a server, wait until it lists its models, and end it and what it started."""
+    """Start a server, wait until it is ready, and end it and what it started."""
     url = f"http://127.0.0.1:{port}/v1"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", **env}
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -139,11 +141,9 @@ def serving(command: Sequence[str], log: Path, *, port: int, seconds: float, **e
         while True:
             assert process.poll() is None, log.read_text(errors="replace")[-3000:]
             assert time.monotonic() < deadline, log.read_text(errors="replace")[-3000:]
-            try:
-                if list_models(url):
-                    break
-            except RlcrError:
-                time.sleep(1)
+            with suppress(OSError), opener.open(f"http://127.0.0.1:{port}/health", timeout=10):
+                break
+            time.sleep(1)
         yield url
     finally:
         process.terminate()
@@ -206,7 +206,7 @@ def test_vllm(model: Model, tmp_path: Path) -> None:
     command = [str(VLLM / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server"]
     command += ["--model", str(model.folder), "--served-model-name", "smollm2", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--dtype", "float32", "--enforce-eager", "--max-model-len", "1024"]
-    settings = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    settings = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "PYTHONPATH": ""}
     with serving(command, tmp_path / "log", port=port, seconds=600, **settings) as url:
         chat = EndpointSampler(url)
         assert chat.name == "smollm2"

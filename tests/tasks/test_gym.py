@@ -163,7 +163,7 @@ def test_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    "dataset", [*gym_worker._PARSED, "n_queens", "spiral_matrix", "binary_matrix", "string_insertion"]
+    "dataset", [*sorted(gym_worker._PARSED), "n_queens", "spiral_matrix", "binary_matrix", "string_insertion"]
 )
 def test_answers_are_never_run_as_code(dataset: str, tmp_path):
     mark = tmp_path / "mark"

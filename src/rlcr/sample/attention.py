@@ -26,7 +26,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from rlcr.sample.slabs import Slab
 
-#: The name under which transformers finds the function. It has no mask function there, so models make no mask.
+#: The name under which transformers finds the function. No mask function has it, so models make no mask.
 NAME = "rlcr_packed"
 
 

@@ -37,21 +37,21 @@ FIRST_GUESS = 256
 class Group:
     """A prompt in use."""
 
-    slab: Slab
+    slab: Slab[Group]
     slot: int
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.waiting = deque(job.samples)
         self.rows: list[Row] = []
-        self.logits_V: Tensor | None = None
-        """After the prompt: what the first token of every sample is chosen from."""
+        # After the prompt: what the first token of every sample is chosen from.
+        self.logits_V = torch.empty(0)
 
 
 class Row:
     """A sample in the batch."""
 
-    slab: Slab
+    slab: Slab[Row]
     slot: int
 
     def __init__(self, group: Group, sample: int, seat: int) -> None:
@@ -64,7 +64,7 @@ class Layout(NamedTuple):
     """The batch in the order in which the model sees it; valid until samples come or go."""
 
     seats_B: np.ndarray
-    slabs: list[tuple[Slab, int, int]]
+    slabs: list[tuple[Slab[Row], int, int]]
     prompts: list[PromptPart]
     place_B: Tensor
 
@@ -91,7 +91,8 @@ class Batch:
         self.groups: list[Group] = []
         self.rows: list[Row] = []
         self.free = list(range(max_rows))[::-1]
-        self.prompt_slabs, self.own_slabs = Slabs(), Slabs()
+        self.prompt_slabs: Slabs[Group] = Slabs()
+        self.own_slabs: Slabs[Row] = Slabs()
         self.layout: Layout | None = None
         self.finished_rows = self.finished_tokens = self.least_guess = 0
         self.eos = np.array(sorted(maker.eos_ids), dtype=np.int64)
@@ -196,7 +197,7 @@ class Batch:
         ended_B = self._choose(logits_BV, seats_B, rows)
         for group, _ in starting:
             if not group.waiting:
-                group.logits_V = None
+                group.logits_V = torch.empty(0)
         staying = [row for row, ended in zip(rows, ended_B, strict=True) if not ended]
         for row in staying:
             self.own_slabs[sample_capacity(1, int(self.limits[row.seat]))].add(row)
@@ -217,7 +218,9 @@ class Batch:
         logits_BV = self.model.decode(tokens_B, positions_B, plan)
         rows = [member for slab, _, _ in layout.slabs for member in slab.members]
         ended_B = self._choose(logits_BV, seats_B, rows)
-        return self._leave([rows[index] for index in np.flatnonzero(ended_B)]) if ended_B.any() else []
+        return (
+            self._leave([rows[index] for index in np.flatnonzero(ended_B).tolist()]) if ended_B.any() else []
+        )
 
     def _choose(self, logits_BV: Tensor, seats_B: np.ndarray, rows: Sequence[Row]) -> np.ndarray:
         """Choose a token for each row and note it; whether the row has ended."""
@@ -234,7 +237,7 @@ class Batch:
         self.counts[seats_B] += 1
         ended_B = np.isin(choice.tokens_B, self.eos) | (self.counts[seats_B] >= self.limits[seats_B])
         if self.maker.stops:
-            for index in np.flatnonzero(~ended_B):
+            for index in np.flatnonzero(~ended_B).tolist():
                 row = rows[index]
                 ended_B[index] = self.maker.stops_at(row.group.job, self._written(row)[0])
         return ended_B
@@ -277,7 +280,7 @@ class Batch:
         return parts
 
     def _make_room(self) -> None:
-        """Move samples that fill their slab to the next one; if the budget is spent, the shortest give way."""
+        """Move samples that fill their slab to the next; if the budget is spent, the shortest give way."""
         # The token chosen last is stored in the coming step.
         for slab in reversed(self.own_slabs.occupied()):
             full = [row for row in slab.members if self.counts[row.seat] > slab.capacity]

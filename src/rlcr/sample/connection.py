@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MOST_DOUBLINGS = 6  # a minute, where the first wait is up to a second
 LONGEST_WAIT = 300.0  # even where the server's Retry-After says more
-TRANSIENT = (408, 409, 425, 429)  # and every 5xx
+TRANSIENT = {408, 409, 425, 429, *range(500, 600)} - {501}  # 501 means that it will never do that
 NO_KEY = "none"  # sent to a server that needs no key: the client insists on one
 
 
@@ -140,7 +140,7 @@ class Connection:
         except openai.APIStatusError as error:
             self._heard = True
             refusal = RefusedError(error.status_code, self._without_key(_said(error)))
-            if error.status_code in TRANSIENT or error.status_code >= 500:
+            if error.status_code in TRANSIENT:
                 raise PassingError(str(refusal), wait=_retry_after(error)) from None
             raise refusal from None
         except ValueError:  # what decoding of JSON and of UTF-8 raise

@@ -152,7 +152,7 @@ class EndpointSampler:
                 self.name, request, sampling, prompt=prompt, first=first, n=wanted, refused=self._refused
             )
             try:
-                reply = await connection.post("/chat/completions" if self._chat else "/completions", body)
+                reply = await connection.post("/chat/completions" if prompt is None else "/completions", body)
             except RefusedError as refusal:
                 if self._adapt(refusal, body):
                     return await call()

@@ -68,8 +68,8 @@ class Maker:
         if self.room is not None:
             if len(ids) >= self.room:
                 raise RlcrError(
-                    f"{request.key}: the prompt has {len(ids)} tokens, but the model has {self.room} positions;"
-                    " shorten the problem or leave it out"
+                    f"{request.key}: the prompt has {len(ids)} tokens, but the model has {self.room}"
+                    " positions; shorten the problem or leave it out"
                 )
             limit = min(limit, self.room - len(ids))
         samples = tuple(range(request.first_sample, request.first_sample + request.n))

@@ -2,8 +2,8 @@
 """Models and tokenizers from wherever they lie: a folder, the hub, a LoRA adapter, a GGUF file.
 
 A GGUF file (or a folder with one) is converted once to an ordinary folder, since that takes half a minute.
-Converted models live under ``$RLCR_CACHE`` (default ``~/.cache/rlcr``), named by a hash of the file's content;
-the cache may be deleted at any time.
+Converted models live under ``$RLCR_CACHE`` (default ``~/.cache/rlcr``), named by a hash of the file's
+content; the cache may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def _from_hub(name: str, dtype: Any) -> tuple[Any, Any]:
         return AutoModelForCausalLM.from_pretrained(name, dtype=dtype), tokenizer
     except Exception as error:
         raise RlcrError(
-            f"{name}: no such folder, and not to be had from the Hugging Face hub ({_line(error)}); give a local"
-            " folder, or download it where there is a network and set HF_HUB_OFFLINE=1"
+            f"{name}: no such folder, and not to be had from the Hugging Face hub ({_line(error)}); give"
+            " a local folder, or download it where there is a network and set HF_HUB_OFFLINE=1"
         ) from error
 
 
@@ -189,9 +189,8 @@ def _convert(file: Path, folder: Path) -> None:
     except Exception as error:
         raise RlcrError(f"{file}: cannot be read as GGUF: {_line(error)}") from error
     # The weights are plain float32 by now; without this, transformers takes the model for a quantised one.
-    model.hf_quantizer = None
-    if hasattr(model.config, "quantization_config"):
-        del model.config.quantization_config
+    model.hf_quantizer = None  # pyright: ignore[reportArgumentType]
+    model.config.__dict__.pop("quantization_config", None)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

@@ -9,7 +9,7 @@ gathering. A sample that outgrows its slab moves to the next one, of twice the c
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,16 +18,19 @@ from torch import Tensor
 class Member(Protocol):
     """What lives in a slab: it knows its place."""
 
-    slab: Slab
+    slab: Any
     slot: int
 
 
-class Slab:
+M = TypeVar("M", bound=Member)
+
+
+class Slab(Generic[M]):
     """Keys and values, for every layer, of members that each have room for ``capacity`` tokens."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.members: list[Member] = []
+        self.members: list[M] = []
         # Layer -> keys and values, each (slots, heads, capacity, dim). Layers may differ in heads and dim.
         self.layers: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -36,7 +39,7 @@ class Slab:
         """How many tokens the members may hold."""
         return len(self.members) * self.capacity
 
-    def add(self, member: Member) -> None:
+    def add(self, member: M) -> None:
         """Give a member the next free slot."""
         member.slab, member.slot = self, len(self.members)
         self.members.append(member)
@@ -65,7 +68,7 @@ class Slab:
             self.layers[index] = buffers = (fresh[0], fresh[1])
         return buffers
 
-    def remove(self, members: list[Member]) -> None:
+    def remove(self, members: list[M]) -> None:
         """Let members go; the last ones take their slots."""
         gone = {id(member) for member in members}
         kept = len(self.members) - len(members)
@@ -84,7 +87,7 @@ class Slab:
             self.members[slot] = member
         del self.members[kept:]
 
-    def take_from(self, other: Slab, members: list[Member]) -> None:
+    def take_from(self, other: Slab[M], members: list[M]) -> None:
         """Move members here from a slab of smaller capacity."""
         sources = torch.tensor([member.slot for member in members])
         first = len(self.members)
@@ -101,18 +104,18 @@ class Slab:
             self.add(member)
 
 
-class Slabs:
+class Slabs(Generic[M]):
     """Slabs by capacity, made when first needed."""
 
     def __init__(self) -> None:
-        self.by_capacity: dict[int, Slab] = {}
+        self.by_capacity: dict[int, Slab[M]] = {}
 
-    def __getitem__(self, capacity: int) -> Slab:
+    def __getitem__(self, capacity: int) -> Slab[M]:
         if capacity not in self.by_capacity:
             self.by_capacity[capacity] = Slab(capacity)
         return self.by_capacity[capacity]
 
-    def occupied(self) -> list[Slab]:
+    def occupied(self) -> list[Slab[M]]:
         """Those with members, smallest capacity first."""
         return [self.by_capacity[c] for c in sorted(self.by_capacity) if self.by_capacity[c].members]
 

@@ -16,6 +16,7 @@ import codecs
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ _BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 #: What a piece of invalid UTF-8 becomes while we count: a surrogate that holds its length in bytes. Valid
 #: UTF-8 never decodes to a surrogate, so it cannot be mistaken for text.
 _INVALID = 0xDC00
+_MARK = "\ufffd".encode()
 
 
 def _mark_invalid(error: UnicodeError) -> tuple[str, int]:
@@ -102,26 +104,24 @@ class TokenReader:
         return text, self._from_prefixes(ids, text)
 
     def _from_pieces(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
-        """Pieces one by one; a run of byte tokens is UTF-8 if it is valid, else one mark for each byte."""
-        text, spans, length = [], [], 0
-        index = 0
-        while index < len(ids):
-            stop = index
-            while stop < len(ids) and self._is_byte(ids[stop]):
-                stop += 1
-            run = [self.raw(token) for token in ids[index : max(stop, index + 1)]]
-            piece, inner = _from_bytes(run)
-            if stop > index and any(len(byte) for byte in run) and not _valid(b"".join(run)):
-                piece, inner = "\ufffd" * len(run), [(i, i + 1) for i in range(len(run))]
-            text.append(piece)
-            spans += [(length + a, length + b) for a, b in inner]
-            length += len(piece)
-            index += len(run)
-        return "".join(text), spans
+        """A run of byte tokens is UTF-8 if it is valid as a whole, else one mark for each byte."""
+        pieces = [self.raw(token) for token in ids]
+        start = 0
+        while start < len(ids):
+            stop = start + 1
+            if self._is_byte(ids[start]):
+                # Special tokens are gone before bytes are joined, so they do not end a run.
+                while stop < len(ids) and (ids[stop] in self.special or self._is_byte(ids[stop])):
+                    stop += 1
+                if not _valid(b"".join(pieces[start:stop])):
+                    pieces[start:stop] = [_MARK if piece else b"" for piece in pieces[start:stop]]
+            start = stop
+        return _from_bytes(pieces)
 
     def _is_byte(self, token: int) -> bool:
-        piece = self.tokenizer.convert_ids_to_tokens(token)
-        return piece is not None and _BYTE_PIECE.fullmatch(piece) is not None
+        if len(self.raw(token)) != 1:
+            return False
+        return _BYTE_PIECE.fullmatch(self.tokenizer.convert_ids_to_tokens(token)) is not None
 
     def _from_windows(self, ids: Sequence[int]) -> tuple[str, list[Span]]:
         """Decode from one settled token before the open ones, so that words keep their leading space."""
@@ -145,7 +145,7 @@ class TokenReader:
         for stop in range(1, len(ids) + 1):
             prefix = self.decode(ids[:stop]).rstrip("\ufffd") if stop < len(ids) else text
             ends.append(max(ends[-1], min(len(prefix), len(text))))
-        return list(zip(ends, ends[1:], strict=False))
+        return list(pairwise(ends))
 
 
 def _valid(data: bytes) -> bool:

@@ -252,6 +252,7 @@ def token_spans(text: str, tokens: Sequence[bytes]) -> tuple[Span, ...] | None:
         parts.clear()
 
     for number, token in enumerate(tokens):
+        before = decoder.getstate()[0]
         piece = decoder.decode(token)
         split = bool(decoder.getstate()[0])  # the token ends inside a character
         spans.append([at, at])
@@ -259,24 +260,25 @@ def token_spans(text: str, tokens: Sequence[bytes]) -> tuple[Span, ...] | None:
             parts.append(number)
             continue
         if not text.startswith(piece, at):
+            rest = text[at:] if len(piece) > len(text) - at else None
             head, replaced, _ = piece.partition("�")
-            if replaced and text.startswith(head, at):  # a part of a character, and the server hides which
+            if rest is not None and piece.startswith(rest):  # the end token, or cut by a stop string
+                piece = rest
+            elif replaced and text.startswith(head, at):  # a part of a character; the server hides which
                 at += len(head)
                 spans[number][1] = at
                 parts.append(number)
                 continue
-            rest = text[at:] if len(piece) > len(text) - at else None
-            if rest is not None and piece.startswith(rest):  # the end token, or cut by a stop string
-                piece = rest
             else:
                 found = text.find(piece, at, at + 4 * len(parts) + len(piece)) if parts else -1
                 if found < 0 or not _beyond_ascii(text[at:found]):
                     continue  # a special token that the text leaves out; if not, the text will be left over
                 close_parts(found)
                 at = found
-                spans[number] = [at, at]
         inside = next((i for i, character in enumerate(piece) if ord(character) > 127), None)
         close_parts(at if inside is None else at + inside + 1)
+        # Where the token does not complete what was begun, the U+FFFD for that is not the token's.
+        spans[number][0] = at + 1 if before and _breaks_off(before, token) else at
         at += len(piece)
         spans[number][1] = at
         if split:
@@ -285,6 +287,14 @@ def token_spans(text: str, tokens: Sequence[bytes]) -> tuple[Span, ...] | None:
         close_parts(len(text))
         at = len(text)
     return tuple((start, end) for start, end in spans) if at == len(text) else None
+
+
+def _breaks_off(begun: bytes, token: bytes) -> bool:
+    try:
+        (begun + token).decode()
+    except UnicodeDecodeError as error:
+        return error.end <= len(begun)
+    return False
 
 
 def _beyond_ascii(text: str) -> bool:
