@@ -66,7 +66,6 @@ def tiny_model(kind: str = "llama", *, seed: int = 0, vocab_size: int | None = N
         "eos_token_id": 2,
         "pad_token_id": 0,
         "initializer_range": 0.2,
-        "attn_implementation": "sdpa",
     }
     torch.manual_seed(seed)
     config = AutoConfig.for_model(kind, **(options | settings))

@@ -73,8 +73,8 @@ def evaluate(
 ) -> Results:
     """Evaluate a model and write its run folder.
 
-    ``sampler`` is used instead of opening ``settings.model``. ``watch(done, total)`` makes the function that
-    sees each batch of records; see :class:`rlcr.progress.RunProgress`.
+    ``sampler`` is used instead of opening ``settings.model``. ``watch(done, total)`` makes whoever follows
+    the run, such as :class:`rlcr.progress.RunProgress`.
     """
     out = Path(out)
     method = _method(settings)
@@ -88,7 +88,7 @@ def evaluate(
     problems = [problem for task in task_sets for problem in task.problems]
     if not (out / PROBLEMS).exists():
         write_problems(out / PROBLEMS, problems)
-    done, total = len(run.done()), len(problems) * settings.samples
+    done, total = len(run.done), len(problems) * settings.samples
     if done < total:
         evaluation = Evaluation(
             problems=problems,
@@ -115,8 +115,8 @@ def rescore(
 ) -> Results:
     """Read, verify and measure a run anew from its records. Nothing is sampled.
 
-    Without arguments as the run was graded, with whatever the parser and the verifiers have learned since. The
-    records are replaced whole.
+    Without arguments as the run was graded, with whatever the parser and the verifiers have learned since.
+    The records are replaced whole.
     """
     run = open_run(Path(folder))
     settings = run.settings

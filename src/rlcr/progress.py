@@ -10,6 +10,7 @@ from typing import Any
 
 from rlcr.tables import Progress
 
+_SECONDS_BETWEEN_UPDATES = 0.5
 _SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -32,45 +33,57 @@ def progress_bar(description: str) -> Iterator[Progress | None]:
 
 
 class RunProgress:
-    """Watches the records of a run: how many, how fast, how long still, and accuracy and ECE so far."""
+    """Follows a run: how many responses, how fast, how long still, and accuracy and ECE so far."""
 
     def __init__(self, done: int, total: int) -> None:
         self._first, self._done, self._total = done, done, total
+        self._repairs = 0
         self._correct: list[bool] = []
         self._confidence: list[float] = []
-        self._started = time.monotonic()
-        self._last_line = self._started
+        self._started = self._last_shown = time.monotonic()
         self._bar = self._open_bar() if sys.stderr.isatty() else None
 
-    def __call__(self, records: Sequence[Mapping[str, Any]]) -> None:
+    def replied(self, stage: str) -> None:
+        """Count a reply."""
+        if stage == "response":
+            self._done += 1
+        else:
+            self._repairs += 1
+        now = time.monotonic()
+        if now - self._last_shown >= (_SECONDS_BETWEEN_UPDATES if self._bar else _SECONDS_BETWEEN_LINES):
+            self._last_shown = now
+            self._show()
+
+    def graded(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Take note of records that were just written."""
-        self._done += len(records)
         for record in records:
             if record["verdict"] != "unscorable" and record["confidence"] is not None:
                 self._correct.append(record["verdict"] == "correct")
                 self._confidence.append(record["confidence"])
-        now = time.monotonic()
-        if self._bar:
-            self._bar.update(self._bar.task_ids[0], completed=self._done, status=self._status())
-        elif now - self._last_line >= _SECONDS_BETWEEN_LINES or self._done == self._total:
-            self._last_line = now
-            rate = (self._done - self._first) / max(now - self._started, 1e-9)
-            left = (self._total - self._done) / rate
-            line = f"{self._done:,} of {self._total:,} completions, {rate:.2f}/s, {left:.0f} s left"
-            print(f"{line}, {self._status()}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Show the last state, and leave the terminal as it was."""
+        self._show()
         if self._bar:
             self._bar.stop()
 
+    def _show(self) -> None:
+        if self._bar:
+            self._bar.update(self._bar.task_ids[0], completed=self._done, status=self._status())
+            return
+        rate = (self._done - self._first) / max(time.monotonic() - self._started, 1e-9)
+        left = f"{(self._total - self._done) / rate:.0f} s left" if rate else "no estimate"
+        line = f"{self._done:,} of {self._total:,} responses, {rate:.2f}/s, {left}"
+        print(f"{line}, {self._status()}", file=sys.stderr, flush=True)
+
     def _status(self) -> str:
+        repairs = f"{self._repairs:,} repairs, " if self._repairs else ""
         if not self._correct:
-            return "nothing scored yet"
+            return f"{repairs}nothing graded yet"
         from rlcr.metrics import accuracy, ece
 
         calibration = ece(self._correct, self._confidence)
-        return f"accuracy {accuracy(self._correct):.3f}, ECE {calibration:.3f} so far"
+        return f"{repairs}accuracy {accuracy(self._correct):.3f}, ECE {calibration:.3f} so far"
 
     def _open_bar(self) -> Any:
         from rich.console import Console

@@ -17,6 +17,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,7 +30,7 @@ Key = tuple[str, int]
 RUN, RECORDS, UNFINISHED, PROBLEMS = "run.json", "records.jsonl", "unfinished.jsonl", "problems.jsonl"
 
 # A record begins with its key, so that resuming need not parse the rest of a long line.
-_KEY = re.compile(r'\{"id": ("(?:[^"\\]|\\.)*"), "sample": ([0-9]+), ')
+_KEY = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*"), "sample": ([0-9]+), ')
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,17 @@ class Run:
         """Every finished completion."""
         return read_lines(self.records_path)
 
-    def done(self) -> set[Key]:
-        """The keys of all finished completions, read fast."""
+    @cached_property
+    def done(self) -> frozenset[Key]:
+        """The keys of the completions that were finished when the run was opened, read fast."""
         keys: set[Key] = set()
-        with contextlib.suppress(FileNotFoundError), open(self.records_path, encoding="utf-8") as file:
+        with contextlib.suppress(FileNotFoundError), open(self.records_path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 match = _KEY.match(line)
                 if match is None:
                     raise RlcrError(f"{self.records_path}, line {number}: not a record of a run")
                 keys.add((json.loads(match.group(1)), int(match.group(2))))
-        return keys
+        return frozenset(keys)
 
     def unfinished(self) -> Iterator[dict[str, Any]]:
         """Replies of completions that were not finished when the run stopped."""

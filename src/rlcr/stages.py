@@ -16,9 +16,9 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from rlcr.methods import (
     FORCED_ANSWER,
@@ -41,8 +41,17 @@ from rlcr.verify import Grading, Verdict, Verifier, verify
 # Graded together: enough to use all cores, few enough that a bar moves.
 _BATCH = 64
 
-#: Called after each batch of records is written.
-Watch = Callable[[Sequence[dict[str, Any]]], None]
+
+class Watch(Protocol):
+    """Somebody who follows a run."""
+
+    def replied(self, stage: str) -> None:
+        """A reply has arrived and is on disk."""
+        ...
+
+    def graded(self, records: Sequence[dict[str, Any]]) -> None:
+        """Records were written."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -86,8 +95,7 @@ class _Draft:
 def run_stages(evaluation: Evaluation, sampler: Sampler, run: Run, watch: Watch | None = None) -> None:
     """Sample what the run lacks, repair what needs it, grade, and append the records.
 
-    ``watch`` sees each batch of records once it is on disk. Interrupting this at any moment loses no reply
-    that had arrived.
+    Interrupting this at any moment loses no reply that had arrived.
     """
     _Session(evaluation, sampler, run, watch).finish()
 
@@ -100,7 +108,7 @@ class _Session:
         self._format = evaluation.method.format
         self._started = time.monotonic()
         self._problems = {problem.id: problem for problem in evaluation.problems}
-        self._done = run.done()
+        self._done = set(run.done)
         self._drafts = {draft.key: draft for draft in self._restore(run)}
         self._ready: list[_Draft] = []
         self._run = run
@@ -129,7 +137,9 @@ class _Session:
             return
         for completion in self._sampler.sample(requests, sampling):
             draft = self._take(stage, completion)
-            self._replies.write([_to_reply(stage, draft, completion)])
+            self._replies.write([_to_reply(stage, draft, completion, self._next_stage(draft))])
+            if self._watch:
+                self._watch.replied(stage)
             self._advance(draft)
 
     def _take(self, stage: str, completion: Completion) -> _Draft:
@@ -215,7 +225,7 @@ class _Session:
         self._records.write(records)
         self._done |= {draft.key for draft in ready}
         if self._watch and records:
-            self._watch(records)
+            self._watch.graded(records)
 
     def _restore(self, run: Run) -> Iterator[_Draft]:
         """The drafts that an earlier go left, from its replies."""
@@ -252,12 +262,14 @@ def _forced_prefix(stage: str, draft: _Draft) -> str:
     return f"{text}\n\n{FORCED_ANSWER if stage == 'answer' else FORCED_CONFIDENCE}"
 
 
-def _to_reply(stage: str, draft: _Draft, completion: Completion) -> dict[str, Any]:
+def _to_reply(stage: str, draft: _Draft, completion: Completion, next_stage: str | None) -> dict[str, Any]:
     reply: dict[str, Any] = {"id": draft.problem.id, "sample": draft.sample, "stage": stage}
     if stage != "response":
         return reply | {"text": completion.text, "tokens": completion.completion_tokens}
     names = ("text", "think_open", "finish_reason", "token_ids", "tokens", "prompt_tokens", "logprob")
     kept = {name: getattr(draft, name) for name in (*names, "answer_logprobs", "seconds")}
+    if next_stage is None:
+        kept["token_ids"] = ()  # wanted only to continue from
     return reply | {"draft": kept}
 
 

@@ -13,9 +13,11 @@ from tests.tiny import tiny_model, tiny_tokenizer
 
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion, Request, Sampling
+from rlcr.sample.batch import Batch
 from rlcr.sample.choice import choose, gumbel, nucleus, stream
+from rlcr.sample.jobs import Maker
 from rlcr.sample.local import LocalSampler
-from rlcr.sample.packed import refusal
+from rlcr.sample.packed import PackedModel, refusal
 
 WORDS = ["sum", "of", "the", "numbers", "answer", "42", "café", "日本語", "🙂", "what", "<think>", "sure"]
 FAMILIES = ["llama", "qwen2", "qwen3", "olmo2", "gemma3_text"]
@@ -118,47 +120,38 @@ def check_logprobs(model, ids: list[int], completion: Completion) -> None:
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 def test_batch_size_order_and_memory_do_not_matter(family, sampling, tokenizer) -> None:
     model = tiny_model(family)
-    requests = make_requests(n=3)
+    requests = make_requests(4, n=3)
     reference = run(LocalSampler(model, tokenizer, name="x", max_rows=1), requests, sampling)
-    assert len(reference) == 18
+    assert len(reference) == 12
     for rows, budget, seed in ((4, 65_536, 1), (16, 65_536, 2), (16, 150, 3), (256, 65_536, 4)):
         random.Random(seed).shuffle(requests)
         sampler = LocalSampler(model, tokenizer, name="x", max_rows=rows, token_budget=budget)
         found = run(sampler, requests, sampling)
         assert found.keys() == reference.keys()
         assert_same_or_tied(model, tokenizer, requests, found, reference, sampling)
-        assert sum(found[k].token_ids == reference[k].token_ids for k in found) >= 17
+        assert sum(found[k].token_ids == reference[k].token_ids for k in found) > 10
     for request in requests[:2]:
         for sample in range(3):
             check_logprobs(model, prompt_ids(tokenizer, request), reference[request.key, sample])
 
 
-def test_a_spent_budget_makes_samples_give_way_and_resume(model, tokenizer, caplog) -> None:
-    requests = make_requests(4, n=4)
-    long = Sampling(max_tokens=150, temperature=1.0, seed=3)
+def test_a_spent_budget_makes_samples_give_way_and_resume(model, tokenizer) -> None:
+    requests = make_requests(3, n=4)
+    long = Sampling(max_tokens=140, temperature=1.0, seed=3)
     reference = run(LocalSampler(model, tokenizer, name="x"), requests, long)
     assert max(len(c.token_ids) for c in reference.values()) > 130  # through three slabs
-    sampler = LocalSampler(model, tokenizer, name="x", token_budget=900, max_rows=16)
-    batches = []
-    from rlcr.sample import batch
-
-    original = batch.Batch._make_room
-    resumed = 0
-
-    def watch(self) -> None:
-        nonlocal resumed
-        before = len(self.rows)
-        original(self)
-        resumed += before - len(self.rows)
-        batches.append(self.prompt_slabs.tokens + self.own_slabs.tokens)
-        assert batches[-1] <= 900 or len(self.rows) == 1
-
-    batch.Batch._make_room = watch
-    try:
-        found = run(sampler, requests, long)
-    finally:
-        batch.Batch._make_room = original
-    assert resumed > 0
+    maker = Maker(tokenizer, long, frozenset([tokenizer.eos_token_id]), 512)
+    jobs = [maker.job(request) for request in requests]
+    batch = Batch(PackedModel(model), maker, jobs, token_budget=900, max_rows=16, first_guess=32)
+    found, resumed = {}, 0
+    while batch.busy:
+        for completion in batch.advance():
+            found[completion.key, completion.sample] = completion
+        assert batch.prompt_slabs.tokens + batch.own_slabs.tokens <= 900 or len(batch.rows) == 1
+        resumed += sum(bool(job.done) for job in batch.jobs)
+    assert resumed
+    assert sorted(batch.free) == list(range(16))
+    assert found.keys() == reference.keys()
     assert_same_or_tied(model, tokenizer, requests, found, reference, long)
 
 
@@ -339,7 +332,7 @@ def test_top_p_keeps_the_fewest_tokens_that_reach_it() -> None:
 def test_noise_depends_on_every_part_of_its_name_and_looks_like_noise() -> None:
     names = [stream(s, k, i) for s in (0, 1) for k in ("a", "b", "a\x1f1") for i in (0, 1)]
     assert len(set(names)) == len(names)
-    assert stream(0, "key", 3) == stream(0, "key", 3) == 15139868424459391866
+    assert stream(0, "key", 3) == stream(0, "key", 3) == 7758514353832239289
     streams = np.array(names, dtype=np.uint64)
     noise = gumbel(np.repeat(streams, 50), np.tile(np.arange(50), len(names)), 100)
     assert np.isfinite(noise).all()
@@ -404,7 +397,7 @@ def test_damaged_weights_are_an_error_and_not_text(tokenizer) -> None:
     ("family", "settings", "reason"),
     [
         ("gemma2", {"attn_implementation": "eager"}, "capped scores"),
-        ("mamba", {}, "cannot be exchanged|trial"),
+        ("mamba", {}, "linear_attention"),
         ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}, "rotary"),
         ("mistral", {"sliding_window": 20}, "attention window of 20"),
         ("gpt2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 512}, None),
@@ -421,7 +414,7 @@ def test_models_that_cannot_run_packed_take_the_plain_path_and_say_so(
     if reason is None:
         assert not messages
     else:
-        assert any(part in messages for part in reason.split("|"))
+        assert reason in messages
     assert len(found) == 6
     for request in requests:
         for sample in range(2):

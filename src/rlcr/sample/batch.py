@@ -80,6 +80,7 @@ class Batch:
         *,
         token_budget: int,
         max_rows: int,
+        first_guess: int = FIRST_GUESS,
     ) -> None:
         self.model = model
         self.maker = maker
@@ -94,6 +95,7 @@ class Batch:
         self.prompt_slabs: Slabs[Group] = Slabs()
         self.own_slabs: Slabs[Row] = Slabs()
         self.layout: Layout | None = None
+        self.first_guess = first_guess
         self.finished_rows = self.finished_tokens = self.least_guess = 0
         self.eos = np.array(sorted(maker.eos_ids), dtype=np.int64)
         # By seat. Tokens and log-probabilities are those since the sample (last) entered the batch.
@@ -111,19 +113,21 @@ class Batch:
         return bool(self.rows or self.groups or self.jobs)
 
     def advance(self) -> list[Completion]:
-        """Admit what fits, take one step, and return the samples that have finished."""
+        """Admit what fits and take steps until some samples have finished; those."""
+        finished: list[Completion] = []
         with self.model.active():
-            finished = self._admit()
-            if self.rows:
-                self._make_room()
-                finished += self._step()
+            while self.busy and not finished:
+                finished += self._admit()
+                if self.rows:
+                    self._make_room()
+                    finished += self._step()
         return finished
 
     # Entering -----------------------------------------------------------------------------------------------
 
     def _guess(self, limit: int) -> int:
         """How many tokens a sample may come to hold."""
-        mean = self.finished_tokens // self.finished_rows if self.finished_rows else FIRST_GUESS
+        mean = self.finished_tokens // self.finished_rows if self.finished_rows else self.first_guess
         return min(limit, max(32, mean * 5 // 4, self.least_guess))
 
     def _committed(self) -> int:
