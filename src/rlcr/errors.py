@@ -8,12 +8,12 @@ class RlcrError(Exception):
 def nearest(name: str, known: list[str]) -> str:
     """The tail of an "unknown name" message: the nearest known name, if any is near, and all of them.
 
-    >>> nearest("bier", ["brier", "log"])
-    'did you mean brier? Known: brier, log'
+    >>> nearest("bier", ["brier", "log"]), nearest("x", ["brier", "log"])
+    ('did you mean brier? Known: brier, log', 'known: brier, log')
     """
     # difflib is slow to import, and only a failing command needs it.
     from difflib import get_close_matches
 
     close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{hint}Known: {', '.join(known)}"
+    names = ", ".join(known)
+    return f"did you mean {close[0]}? Known: {names}" if close else f"known: {names}"

@@ -20,7 +20,17 @@ from rlcr.judging import open_judge
 from rlcr.methods import Method, get_method, stored_method
 from rlcr.problem import Problem
 from rlcr.prompts import Prompt, load_prompt
-from rlcr.records import PROBLEMS, RECORDS, Run, create_run, open_run, resume_run, to_line, write_whole
+from rlcr.records import (
+    PROBLEMS,
+    RECORDS,
+    Run,
+    check_new,
+    create_run,
+    open_run,
+    resume_run,
+    to_line,
+    write_whole,
+)
 from rlcr.report import results as tables
 from rlcr.results import RESULTS, Results, measure_records
 from rlcr.sample import Sampler, Sampling
@@ -77,6 +87,8 @@ def evaluate(
     the run, such as :class:`rlcr.progress.RunProgress`.
     """
     out = Path(out)
+    if len(set(settings.tasks)) < len(settings.tasks):
+        raise RlcrError(f"a task is named twice: {', '.join(settings.tasks)}")
     method = _method(settings)
     prompt = _prompt(settings, method)
     task_sets = [_load(settings, name, data_dir) for name in settings.tasks]
@@ -84,6 +96,10 @@ def evaluate(
     if judge_needed and not settings.judge:
         raise RlcrError("these tasks are to be graded by a judge: give --judge URL or a model")
     resolved = _resolved(settings, method, prompt, task_sets)
+    if not resume:
+        check_new(out)
+    # Opened before anything is written: a misspelt model must not leave a folder that then is in the way.
+    sampler = sampler or open_sampler(settings.model)
     run = resume_run(out, resolved) if resume else create_run(out, resolved, _facts())
     problems = [problem for task in task_sets for problem in task.problems]
     if not (out / PROBLEMS).exists():
@@ -100,9 +116,7 @@ def evaluate(
             judge=_judge(settings) if judge_needed else None,
             task_of={problem.id: task.task for task in task_sets for problem in task.problems},
         )
-        run_stages(
-            evaluation, sampler or open_sampler(settings.model), run, watch(done, total) if watch else None
-        )
+        run_stages(evaluation, sampler, run, watch(done, total) if watch else None)
     return write_results(run)
 
 
@@ -127,6 +141,12 @@ def rescore(
         judge=judge or settings["judge"],
     )
     problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
+    total = len(problems) * settings["samples"]
+    if len(run.done) < total:
+        # What is missing is not a random part: responses that need repairs come last.
+        raise RlcrError(
+            f"{folder}: unfinished ({len(run.done):,} of {total:,}); `rlcr eval … --resume` first"
+        )
     if now.verifier:
         problems = {name: replace(problem, verifier=now.verifier) for name, problem in problems.items()}
     needs_judge = any(problem.verifier == "judge" for problem in problems.values())

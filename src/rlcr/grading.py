@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
 
-from rlcr.errors import RlcrError
+from rlcr.files import new_file
 from rlcr.measure import Columns, Measurement
 from rlcr.problem import Problem
 from rlcr.response import Response, get_format, parse
@@ -146,7 +145,7 @@ def score_file(
     """
     grader = _Grader(format, verifier, grading)
     wanted = [column for column in (completion, gold, choices) if column]
-    with _whole_file(out) as file:
+    with new_file(out, make_folder=False) if out else contextlib.nullcontext() as file:
         for number, row in enumerate(read_rows(path, wanted, progress=reading)):
             options = {} if choices is None else _options(row, choices)
             texts = _texts(row, completion)
@@ -254,23 +253,8 @@ def _named(value: Any) -> str:
     return "nothing (null)" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
 
 
-@contextlib.contextmanager
-def _whole_file(path: Path | None) -> Iterator[IO[str] | None]:
-    """A file that appears under its name when the block ends well, and leaves nothing behind otherwise."""
-    if path is None:
-        yield None
-        return
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "w", encoding="utf-8") as file:
-            yield file
-        os.replace(partial, path)
-    except OSError as error:
-        raise RlcrError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _write(file: IO[str] | None, records: list[Record]) -> None:
+def _write(file: IO[bytes] | None, records: list[Record]) -> None:
     if file:
-        file.writelines(json.dumps(record.to_dict(), ensure_ascii=False) + "\n" for record in records)
+        for record in records:
+            line = json.dumps(record.to_dict(), ensure_ascii=False) + "\n"
+            file.write(line.encode(errors="backslashreplace"))  # half a character: as JSON escapes it

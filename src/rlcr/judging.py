@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlcr.files import cache_folder
 from rlcr.records import Appender, read_lines
 from rlcr.sample import Request, Sampler, Sampling
 from rlcr.verify import Verifier, make_judge
@@ -19,11 +19,6 @@ from rlcr.verify.judge import Message
 
 # "YES" or "NO" are one or two tokens; a judge that thinks aloud first is not a judge we can read.
 _TOKENS = 8
-
-
-def cache_folder() -> Path:
-    """Where things are kept that can be made again."""
-    return Path(os.environ.get("RLCR_CACHE") or Path.home() / ".cache" / "rlcr")
 
 
 class RememberingJudge:

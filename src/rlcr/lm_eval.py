@@ -10,7 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rlcr.records import PROBLEMS, Run, open_run, to_line, write_whole
+from rlcr.errors import RlcrError
+from rlcr.records import PROBLEMS, RUN, Run, open_run, to_line, write_whole
 from rlcr.results import load_results
 from rlcr.tasks import read_problems
 
@@ -21,6 +22,8 @@ _NAMES = {"accuracy": "acc"}
 def export(folder: Path, out: Path) -> list[Path]:
     """Write the files; returns their paths."""
     run, measured = open_run(folder), load_results(folder)
+    if (out / RUN).exists():
+        raise RlcrError(f"{out}: is a run; its own results would be replaced. Choose another --out")
     results = {
         "results": {task: _results(task, found["metrics"]) for task, found in measured["tasks"].items()},
         "n-samples": {

@@ -7,6 +7,7 @@ a few dozen megabytes before the metrics begin.
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ class Columns:
         overall = _summary(correct, confidence, question, resamples, seed, tick)
         by: dict[str, metrics.Summary] = {}
         if steps == 2:
-            for name, code in self._group_names.items():
+            for name, code in sorted(self._group_names.items(), key=lambda item: _natural(item[0])):
                 rows = group == code
                 by[name] = _summary(correct[rows], confidence[rows], question[rows], resamples, seed, None)
                 if progress:
@@ -81,6 +82,11 @@ class Columns:
             correct=correct,
             confidence=confidence,
         )
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """A key by which 10 comes after 9, and names without numbers as usual."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def _step_of(progress: Progress | None, step: int, steps: int) -> Callable[[int, int], None] | None:
@@ -133,7 +139,8 @@ class Measurement:
         rated = ~np.isnan(self.confidence)
         if not rated.any():
             raise RlcrError("no sample states a confidence, so there is no reliability curve to draw")
-        return metrics.reliability_curve(self.correct[rated], self.confidence[rated])
+        # Decimal bins: a bar over 0.7 to 0.8 should hold the answers of 0.7.
+        return metrics.reliability_curve(self.correct[rated], self.confidence[rated], binning="decimal")
 
 
 def read_columns(

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rlcr.errors import RlcrError
-from rlcr.tasks.files import new_file
+from rlcr.files import new_file
 
 #: Identifies a completion: problem and number of the sample.
 Key = tuple[str, int]
@@ -99,11 +99,16 @@ class Appender:
         self._file.close()
 
 
-def create_run(folder: Path, settings: dict[str, Any], facts: dict[str, Any]) -> Run:
-    """Start a run in a new or empty folder. ``facts`` (versions, command) go into run.json, uncompared."""
+def check_new(folder: Path) -> None:
+    """Raise if a folder is in use."""
     if folder.is_dir() and any(folder.iterdir()):
         hint = "--resume continues it" if (folder / RUN).exists() else "choose another --out"
         raise RlcrError(f"{folder}: not empty; {hint}")
+
+
+def create_run(folder: Path, settings: dict[str, Any], facts: dict[str, Any]) -> Run:
+    """Start a run in a new or empty folder. ``facts`` (versions, command) go into run.json, uncompared."""
+    check_new(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / RUN, json.dumps({"settings": settings, **facts}, indent=2) + "\n")

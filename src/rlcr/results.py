@@ -32,6 +32,10 @@ class _TaskColumns:
     verifiers: Counter[str] = field(default_factory=Counter)
     cut_off: int = 0
 
+    @property
+    def scored(self) -> int:
+        return self.completions - self.unscorable.total()
+
     def add(self, record: Mapping[str, Any]) -> None:
         question = self.questions.setdefault(record["id"], len(self.questions))
         correct = None if record["verdict"] == "unscorable" else record["verdict"] == "correct"
@@ -84,6 +88,8 @@ class Results:
     settings: Mapping[str, Any]
     tasks: Mapping[str, TaskResult]
     macro: metrics.MacroAverage | None
+    unscored: Mapping[str, Mapping[str, int]]
+    """Tasks of which nothing could be scored, with the reasons: they have no numbers."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -91,6 +97,7 @@ class Results:
             "settings": dict(self.settings),
             "tasks": {name: result.to_dict() for name, result in self.tasks.items()},
             "macro": self.macro.to_dict() if self.macro else None,
+            "unscored": {name: dict(reasons) for name, reasons in self.unscored.items()},
         }
 
 
@@ -101,13 +108,16 @@ def measure_records(
     gathered: dict[str, _TaskColumns] = {}
     for record in records:
         gathered.setdefault(record["task"], _TaskColumns()).add(record)
-    tasks = {name: _result(gathered[name], resamples) for name in sorted(gathered)}
+    unscored = {name: dict(task.unscorable) for name, task in sorted(gathered.items()) if not task.scored}
+    if len(unscored) == len(gathered):
+        raise RlcrError(f"nothing to measure: no completion could be scored ({unscored})")
+    tasks = {name: _result(gathered[name], resamples) for name in sorted(gathered) if name not in unscored}
     macro = (
         metrics.macro_average({name: task.summary for name, task in tasks.items()})
         if len(tasks) > 1
         else None
     )
-    return Results(settings, tasks, macro)
+    return Results(settings, tasks, macro, unscored)
 
 
 def _result(task: _TaskColumns, resamples: int) -> TaskResult:
@@ -139,6 +149,21 @@ def compare_runs(folder_a: Path, folder_b: Path, *, resamples: int = 1000) -> di
         names = " and ".join(f"{', '.join(run)}" for run in runs)
         raise RlcrError(f"{folder_a} and {folder_b} have no task in common: {names}")
     return {task: _compare(runs[0][task], runs[1][task], resamples) for task in sorted(shared)}
+
+
+def different_settings(folder_a: Path, folder_b: Path) -> list[str]:
+    """What a reader of a comparison must know: settings that differ between the runs, beside the model."""
+    a, b = (_graded_by(folder) for folder in (folder_a, folder_b))
+    return [f"{name}: {a[name]} against {b[name]}" for name in a if a[name] != b[name]]
+
+
+def _graded_by(folder: Path) -> dict[str, Any]:
+    # From the results where there are any: rescoring may have changed what run.json says.
+    run = open_run(folder)
+    settings = load_results(folder)["settings"] if (folder / RESULTS).exists() else run.settings
+    return {
+        name: settings[name] for name in ("method", "grading", "verifier", "judge", "samples", "max_tokens")
+    }
 
 
 @dataclass

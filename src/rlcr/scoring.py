@@ -64,7 +64,11 @@ class ScoringRule:
             raise RlcrError(f"correct must be 0 or 1, got {c[~((c == 0) | (c == 1))].flat[0]}")
         q, c = np.broadcast_arrays(q, c)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return np.asarray(self.loss(q, c), dtype=np.float64)
+            try:
+                loss = self.loss(q, c)
+            except (ValueError, TypeError):  # `if c:` and the math module take single numbers only
+                loss = np.vectorize(self.loss, otypes=[np.float64])(q, c)
+            return np.asarray(loss, dtype=np.float64)
 
     def largest_loss(self) -> float:
         """The supremum of S over all q and c; infinite for the exact logarithm."""
@@ -154,15 +158,23 @@ class Incentives:
         return self.proper and self.correctness
 
 
-def check_incentives(rule: ScoringRule, lam: float = 1.0) -> Incentives:
+def check_incentives(rule: ScoringRule | str | Loss, lam: float = 1.0) -> Incentives:
     """Check both halves of the theorem for R = lam * c - S(q, c).
 
-    >>> check_incentives(BRIER, 1.0).sound
+    ``rule`` may be a name, or any function of q and c, on arrays or on single numbers.
+
+    >>> check_incentives("brier").sound
     True
+    >>> check_incentives(lambda q, c: abs(q - c)).proper
+    False
     >>> report = check_incentives(LOG, 1.0)
     >>> report.proper, report.correctness, report.least_lambda, report.falling
     (True, False, inf, (0.0, 0.269))
     """
+    if isinstance(rule, str):
+        rule = get_rule(rule)
+    elif not isinstance(rule, ScoringRule):
+        rule = ScoringRule(getattr(rule, "__name__", "yours"), rule)
     if not (math.isfinite(lam) and lam >= 0):
         raise RlcrError(f"lambda must be a finite number of at least 0, got {lam}")
     p = _GRID

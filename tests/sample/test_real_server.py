@@ -162,9 +162,14 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def same(one: str, other: str) -> bool:
+    """A character cut short at the end is shown as U+FFFD by some and not at all by vLLM."""
+    return one.rstrip("�") == other.rstrip("�")
+
+
 def compare(model: Model, found: Sequence[Completion]) -> None:
     assert sorted(one.key for one in found) == sorted(model.greedy)
-    different = [one for one in found if one.text != model.greedy[one.key].text]
+    different = [one for one in found if not same(one.text, model.greedy[one.key].text)]
     print(f"{len(found) - len(different)} of {len(found)} greedy texts are equal")
     for one in different:
         assert model.explained(one.key, one.text), (one.text, model.greedy[one.key].text)
@@ -172,7 +177,7 @@ def compare(model: Model, found: Sequence[Completion]) -> None:
     for one in found:
         ours = model.greedy[one.key]
         assert one.prompt_tokens > 0
-        if one.text == ours.text:
+        if same(one.text, ours.text):
             assert one.completion_tokens == len(ours.ids)
             assert one.finish_reason == ("length" if len(ours.ids) == TOKENS else "stop")
 
@@ -239,12 +244,12 @@ def _continued(model: Model, request: Request) -> Request:
 def _check_continued(model: Model, one: Completion) -> None:
     ours = model.greedy[one.key]
     begun = model.tokenizer.decode(ours.ids[:8], skip_special_tokens=True)
-    assert begun + one.text == ours.text or model.explained(one.key, begun + one.text)
+    assert same(begun + one.text, ours.text) or model.explained(one.key, begun + one.text)
 
 
 def _check_logprobs(ours: Greedy, one: Completion) -> None:
     """Those of the untempered model, token by token, and spans that cover the text."""
     assert len(one.logprobs) == len(one.token_spans) == one.completion_tokens
     assert {at for a, b in one.token_spans for at in range(a, b)} == set(range(len(one.text)))
-    if one.text == ours.text:
+    if same(one.text, ours.text):
         assert one.logprobs == pytest.approx(ours.logprobs, abs=2e-3)

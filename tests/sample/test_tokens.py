@@ -2,6 +2,7 @@
 
 import random
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from tests.tiny import tiny_tokenizer
@@ -26,7 +27,7 @@ def decode(tokenizer, ids) -> str:
     return tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
-def sentencepiece_like() -> PreTrainedTokenizerFast:
+def sentencepiece_like() -> Any:
     """A Llama-2 kind of tokenizer: pieces with byte fallback, a space put before the first word."""
     words = ["▁", "a", "b", "▁a", "▁the", "the", "▁answer", "é", "▁日", "<", ">", "\n"]
     pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *words]
@@ -39,7 +40,7 @@ def sentencepiece_like() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
 
 
-def wordpiece() -> PreTrainedTokenizerFast:
+def wordpiece() -> Any:
     """A tokenizer whose tokens have no bytes of their own."""
     pieces = ["[UNK]", "[PAD]", "run", "##ning", "the", "##s", "fox", "é", "."]
     tokenizer = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))

@@ -20,13 +20,22 @@ def data(write: Callable[..., Path], data_dir: Path) -> str:
     return str(data_dir)
 
 
-def test_alone_it_lists_every_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
+@pytest.mark.parametrize("columns", [80, 129, 130, 200])
+def test_alone_it_lists_every_task_and_cuts_no_name(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
     result = run(app, [])
     assert result.exit_code == 0
-    assert all(name in result.output for name in TASKS)
-    assert "openai/gsm8k@e53f048" in result.output
-    assert "train 20,000, test 500" in result.output
+    lines = result.output.splitlines()
+    assert max(map(len, lines)) <= columns
+    rows = {line.split()[0]: line for line in lines}
+    for name, task in TASKS.items():
+        assert task.origin.split("@")[0] in rows[name]
+    assert rows["hotpotqa-modified"].split()[1:4] == ["20,000", "500", "exact"]
+    if columns >= 130:
+        assert "openai/gsm8k@e53f048" in result.output
+        assert "accuracy by exact match; by type, level" in result.output
+    else:
+        assert len(lines) == 1 + len(TASKS)
 
 
 def test_show(data: str) -> None:
@@ -35,6 +44,7 @@ def test_show(data: str) -> None:
     assert "Question 1?" in result.output
     assert "Question 2?" not in result.output
     assert "gold: 1\nverifier: math" in result.output
+    assert "about: grade-school word problems\nmetrics: accuracy by math-verify\n" in result.output
     assert "note: all 9 problems at hand" in result.output
 
 

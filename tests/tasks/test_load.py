@@ -35,7 +35,7 @@ def test_the_dict_says_the_name_of_each_task() -> None:
     [
         ({"name": "gsm8"}, "unknown task 'gsm8': did you mean gsm8k"),
         ({"name": "gsm8k", "split": "tset"}, "gsm8k has no split 'tset': did you mean test"),
-        ({"name": "gsm8k", "verifier": "exact"}, "gsm8k has no verifier 'exact': Known: math"),
+        ({"name": "gsm8k", "verifier": "exact"}, "gsm8k has no verifier 'exact': known: math"),
         ({"name": "gsm8k", "bogus": 1}, "gsm8k has no setting 'bogus': it has none"),
         ({"name": "bigmath-digits", "max_rate": 1}, "did you mean max_solve_rate"),
         ({"name": "gsm8k", "size": 0}, "size must be at least 1"),

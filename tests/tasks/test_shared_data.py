@@ -9,7 +9,7 @@ import pytest
 from rlcr.problem import Problem
 from rlcr.prompts import PROMPTS, load_prompt, render
 from rlcr.tasks import TASKS, load
-from rlcr.verify import normalise, verify
+from rlcr.verify import verify
 
 COUNTS = {
     ("hotpotqa", "train"): 394,  # 399 rows, 5 with too few paragraphs
@@ -43,9 +43,9 @@ def wrong(problem: Problem) -> str:
     if problem.verifier == "math":
         return "-31337.25"
     if problem.verifier == "choice":
-        # Some questions have an option twice, or but for an article ("ground", "the ground").
-        gold = normalise(problem.gold[0][3:])
-        return next(key for key, option in problem.extras["choices"].items() if normalise(option) != gold)
+        # Some questions have an option twice.
+        gold = problem.gold[0][3:]
+        return next(key for key, option in problem.extras["choices"].items() if option != gold)
     return "no such thing as this"
 
 

@@ -72,6 +72,21 @@ def test_options_with_one_text_are_one_option():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("answer", "gold", "outcome"),
+    [
+        ("A", "D", "wrong"), ("A", "D) ground", "wrong"), ("D", "A", "wrong"), ("A", "ground", "wrong"),
+        ("A) the ground", "D", "wrong"), ("A) ground", "D) ground", "wrong"), ("A) ground", "A", "correct"),
+        ("D", "D", "correct"), ("D) ground", "D", "correct"), ("D) the ground", "D", "correct"), ("D", "ground", "correct"),
+        ("ground", "D", "correct"), ("the ground", "D", "wrong"), ("The Ground!", "D", "correct"),
+        ("the ground", "A", "correct"), ("ground", "A", "wrong"), ("C", "D", "wrong"), ("B) ground", "D", "wrong"),
+    ],
+)  # fmt: skip
+def test_the_letter_decides_between_options_that_differ_by_an_article(answer, gold, outcome):
+    choices = {"A": "the ground", "B": "bus stop", "C": "air", "D": "ground"}
+    assert verdict(answer, gold, choices).outcome == outcome
+
+
 def test_gold_that_names_no_choice_is_unscorable():
     assert verdict("A", "beach").outcome == "unscorable"
     assert verdict("A", "Z").outcome == "unscorable"

@@ -47,7 +47,14 @@ def _options(
 def main() -> None:
     """Run the command line. A mistake of the user's is one line on standard error and exit status 2."""
     try:
-        app()
-    except RlcrError as error:
-        print(f"rlcr: {error}", file=sys.stderr)
+        # Not standalone: typer would print its usage errors as a box of five lines.
+        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
+    except Exception as error:
+        if isinstance(error, RlcrError):
+            message = str(error)
+        elif hasattr(error, "format_message"):  # typer's usage errors, and click's under an older typer
+            message = f"{error.format_message()} Try --help."  # pyright: ignore[reportAttributeAccessIssue]
+        else:
+            raise
+        print(f"rlcr: {message}", file=sys.stderr)
         sys.exit(2)

@@ -11,6 +11,7 @@ import typer
 
 from rlcr import evaluate as evaluation
 from rlcr import lm_eval, results
+from rlcr.errors import RlcrError
 from rlcr.progress import RunProgress
 from rlcr.report import results as tables
 
@@ -81,6 +82,10 @@ def eval_(
     except KeyboardInterrupt:
         print(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
         raise
+    except RlcrError as error:
+        if not watching:  # nothing was begun
+            raise
+        raise RlcrError(f"{error}. What is done is kept: the same command with --resume continues") from None
     finally:
         for progress in watching:
             progress.close()
@@ -110,7 +115,7 @@ def compare(
     if as_json:
         print(json.dumps({task: comparison.to_dict() for task, comparison in comparisons.items()}))
     else:
-        tables.print_comparison(comparisons)
+        tables.print_comparison(comparisons, results.different_settings(run_a, run_b))
 
 
 def export(

@@ -28,7 +28,8 @@ Settings = Annotated[
 @app.callback(invoke_without_command=True)
 def _list(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        Console().print(view.listing())
+        console = Console()
+        console.print(view.listing(console.width))
 
 
 @app.command()

@@ -56,7 +56,9 @@ def reliability_diagram(curve: ReliabilityCurve, summary: Summary, title: str) -
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="perfectly calibrated")
     confidence, accuracy = curve.confidence, curve.accuracy
     axes.vlines(confidence, confidence, accuracy, color=RED, linewidth=2, alpha=0.6, label="calibration gap")
-    axes.plot(confidence, accuracy, color=BLUE, marker="o", linewidth=1.5, label="accuracy")
+    axes.plot(confidence, accuracy, color=BLUE, linewidth=1.5)
+    # The area of a point is its share of the answers, so that a bin of five does not look like one of 500.
+    axes.scatter(confidence, accuracy, s=15 + 250 * share, color=BLUE, zorder=3, label="accuracy")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="stated confidence", ylabel="accuracy")
     axes.set_aspect("equal")
     axes.grid(alpha=0.2)

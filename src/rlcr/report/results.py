@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -11,6 +12,8 @@ from rich.table import Table
 
 from rlcr.metrics import Comparison, Estimate, MacroAverage
 from rlcr.results import Results, TaskResult
+
+_PIPE_WIDTH = 200
 
 # name, heading, whether more is better
 _COLUMNS = (
@@ -48,22 +51,11 @@ def _average(macro: MacroAverage) -> _Line:
 
 
 def _counts(task: TaskResult) -> tuple[str, str, str]:
-    repaired = f"{task.repair_rate['answer']:.1%} / {task.repair_rate['confidence']:.1%}"
+    repaired = f"{task.repair_rate['answer']:.0%}/{task.repair_rate['confidence']:.0%}"
     return f"{task.mean_tokens:.0f}", repaired, str(sum(task.unscorable.values()))
 
 
-_HEADINGS = (
-    "task",
-    "confidence",
-    "n",
-    "accuracy ↑",
-    "AUROC ↑",
-    "Brier ↓",
-    "ECE ↓",
-    "tokens",
-    "repaired",
-    "unscorable",
-)
+_HEADINGS = ("task", "by", "n", "accuracy ↑", "AUROC ↑", "Brier ↓", "ECE ↓", "tokens", "repaired", "lost")
 
 
 def _cells(line: _Line) -> list[str]:
@@ -75,11 +67,17 @@ def estimate_text(estimate: Estimate) -> str:
     """A value and half the width of its 95% interval, as the paper writes it.
 
     >>> estimate_text(Estimate(0.25, 0.2, 0.31)), estimate_text(Estimate(None, None, None))
-    ('0.250 ± 0.055', 'n/a')
+    ('.250 ±.055', 'n/a')
     """
     if estimate.value is None:
         return "n/a"
-    return f"{estimate.value:.3f}" + ("" if estimate.half_width is None else f" ± {estimate.half_width:.3f}")
+    width = "" if estimate.half_width is None else f" ±{_no_zero(estimate.half_width)}"
+    return _no_zero(estimate.value) + width
+
+
+def _no_zero(value: float) -> str:
+    """Three decimals without the leading zero: ten columns must fit a terminal."""
+    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
 
 
 def markdown(results: Results) -> str:
@@ -93,7 +91,7 @@ def _footnote(results: Results) -> str:
     model, method, grading = (results.settings[key] for key in ("model", "method", "grading"))
     return (
         f"Model {model}, method {method}, grading {grading}. ± is half the width of the 95% interval. "
-        "Repaired: share of completions whose answer / confidence took a forced continuation."
+        "Repaired: answers/confidences that took a forced continuation. Lost: unscorable."
     )
 
 
@@ -120,24 +118,30 @@ def latex(results: Results) -> str:
     return "\n".join([*head, *lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
+def _console() -> Console:
+    # A pipe has no width; the 80 columns that rich assumes would break every line.
+    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
+
+
 def print_results(results: Results) -> None:
     """The table on the terminal."""
-    console = Console()
+    console = _console()
     table = Table(box=None, padding=(0, 2, 0, 0))
     for index, heading in enumerate(_HEADINGS):
-        table.add_column(heading, justify="left" if index < 2 else "right", no_wrap=index < 2)
+        table.add_column(heading, justify="left" if index < 2 else "right", no_wrap=True)
     for line in _lines(results):
         table.add_row(*map(escape, _cells(line)))
     console.print(table)
     console.print(escape(_footnote(results)), soft_wrap=True)
-    for name, task in results.tasks.items():
-        for reason, count in task.unscorable.items():
+    lost = {name: task.unscorable for name, task in results.tasks.items()} | dict(results.unscored)
+    for name, reasons in lost.items():
+        for reason, count in reasons.items():
             console.print(escape(f"{name}: {count} unscorable: {reason}"), soft_wrap=True)
 
 
-def print_comparison(comparisons: Mapping[str, Comparison]) -> None:
-    """Paired differences, second run minus first, with their intervals."""
-    console = Console()
+def print_comparison(comparisons: Mapping[str, Comparison], different: Sequence[str]) -> None:
+    """Paired differences, second run minus first, with their intervals; and what else differs."""
+    console = _console()
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading, justify in (
         ("task", "left"),
@@ -159,6 +163,12 @@ def print_comparison(comparisons: Mapping[str, Comparison]) -> None:
             side = _better(difference.low, difference.high, more_is_better)
             table.add_row(escape(task), heading, f"{difference.value:+.4f}", interval, p, side)
     console.print(table)
+    questions = ", ".join(f"{task} {comparison.questions:,}" for task, comparison in comparisons.items())
+    console.print(
+        escape(f"second run minus first, on the questions both answered: {questions}"), soft_wrap=True
+    )
+    for setting in different:
+        console.print(escape(f"note: the runs differ in {setting}"), soft_wrap=True)
 
 
 def _better(low: float, high: float, more_is_better: bool) -> str:

@@ -31,7 +31,7 @@ LABELS: dict[str, tuple[str, str]] = {
     "nll": ("NLL", "↓"),
     "aurc": ("AURC", "↓"),
     "mean_confidence": ("mean confidence", ""),
-    "confidence_gap": ("confidence - accuracy", "→ 0"),
+    "confidence_gap": ("confidence gap", "→ 0"),
     "overconfidence": ("overconfidence", "↓"),
     "underconfidence": ("underconfidence", "↓"),
     "coverage": ("coverage", "↑"),
@@ -132,8 +132,6 @@ def incentives_to_dict(report: Incentives) -> dict[str, Any]:
         "correctness_incentive": report.correctness,
         "least_lambda": report.least_lambda if math.isfinite(report.least_lambda) else None,
         "falling": report.falling,
-        "p": report.p.tolist(),
-        "expected_reward": report.expected_reward.tolist(),
     }
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
@@ -24,49 +24,14 @@ from torch import Tensor
 
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion, Sampling
-from rlcr.sample.attention import Decode, OwnPart, PromptPart
 from rlcr.sample.choice import choose, stream
 from rlcr.sample.jobs import Job, Maker
+from rlcr.sample.layout import Group, Layout, Row, arrange
 from rlcr.sample.packed import PREFILL_TOKENS, PackedModel
-from rlcr.sample.slabs import Slab, Slabs, prompt_capacity, sample_capacity
+from rlcr.sample.slabs import Slabs, prompt_capacity, sample_capacity
 
 #: The guess at a response's length before any has finished.
 FIRST_GUESS = 256
-
-
-class Group:
-    """A prompt in use."""
-
-    slab: Slab[Group]
-    slot: int
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.waiting = deque(job.samples)
-        self.rows: list[Row] = []
-        # After the prompt: what the first token of every sample is chosen from.
-        self.logits_V = torch.empty(0)
-
-
-class Row:
-    """A sample in the batch."""
-
-    slab: Slab[Row]
-    slot: int
-
-    def __init__(self, group: Group, sample: int, seat: int) -> None:
-        self.group = group
-        self.sample = sample
-        self.seat = seat
-
-
-class Layout(NamedTuple):
-    """The batch in the order in which the model sees it; valid until samples come or go."""
-
-    seats_B: np.ndarray
-    slabs: list[tuple[Slab[Row], int, int]]
-    prompts: list[PromptPart]
-    place_B: Tensor
 
 
 class Batch:
@@ -206,25 +171,25 @@ class Batch:
         for row in staying:
             self.own_slabs[sample_capacity(1, int(self.limits[row.seat]))].add(row)
         self.rows += staying
+        self.layout = None
         return self._leave([row for row, ended in zip(rows, ended_B, strict=True) if ended])
 
     # One step -----------------------------------------------------------------------------------------------
 
     def _step(self) -> list[Completion]:
         """One token more for every sample in the batch."""
-        layout = self.layout = self.layout or self._arrange()
         device = self.model.device
+        if self.layout is None:
+            self.layout = arrange(self.own_slabs, self.prompt_slabs, device)
+        layout = self.layout
         seats_B = layout.seats_B
         last_B = self.counts[seats_B] - 1
-        plan = Decode(self._own_parts(layout, last_B), layout.prompts, layout.place_B)
         tokens_B = torch.from_numpy(self.tokens[seats_B, last_B]).to(device)
         positions_B = torch.from_numpy(self.prompts[seats_B] + last_B).to(device)
-        logits_BV = self.model.decode(tokens_B, positions_B, plan)
-        rows = [member for slab, _, _ in layout.slabs for member in slab.members]
-        ended_B = self._choose(logits_BV, seats_B, rows)
-        return (
-            self._leave([rows[index] for index in np.flatnonzero(ended_B).tolist()]) if ended_B.any() else []
-        )
+        logits_BV = self.model.decode(tokens_B, positions_B, layout.plan(last_B))
+        ended_B = self._choose(logits_BV, seats_B, layout.rows)
+        ended = [layout.rows[index] for index in np.flatnonzero(ended_B).tolist()]
+        return self._leave(ended) if ended else []
 
     def _choose(self, logits_BV: Tensor, seats_B: np.ndarray, rows: Sequence[Row]) -> np.ndarray:
         """Choose a token for each row and note it; whether the row has ended."""
@@ -245,43 +210,6 @@ class Batch:
                 row = rows[index]
                 ended_B[index] = self.maker.stops_at(row.group.job, self._written(row)[0])
         return ended_B
-
-    def _arrange(self) -> Layout:
-        """Rows in the order of their slabs and slots, and the prompts that they share."""
-        device = self.model.device
-        slabs, order = [], []
-        for slab in self.own_slabs.occupied():
-            slabs.append((slab, len(order), len(order) + len(slab.members)))
-            order += slab.members
-        index_of = {id(row): index for index, row in enumerate(order)}
-        place_B = np.zeros(len(order), dtype=np.int64)
-        prompts, base = [], 0
-        for slab in self.prompt_slabs.occupied():
-            samples = max(len(group.rows) for group in slab.members)
-            if not samples:
-                continue
-            rows_PN = np.zeros((len(slab.members), samples), dtype=np.int64)
-            for line, group in enumerate(slab.members):
-                for column, row in enumerate(group.rows):
-                    rows_PN[line, column] = index_of[id(row)]
-                    place_B[index_of[id(row)]] = base + line * samples + column
-            base += rows_PN.size
-            lengths = np.array([len(group.job.ids) for group in slab.members])
-            mask = _mask(lengths, device)
-            prompts.append(PromptPart(slab, torch.from_numpy(rows_PN).to(device), int(lengths.max()), mask))
-        seats_B = np.array([row.seat for row in order])
-        return Layout(seats_B, slabs, prompts, torch.from_numpy(place_B).to(device))
-
-    def _own_parts(self, layout: Layout, stored_B: np.ndarray) -> list[OwnPart]:
-        """Each slab's rows with the number of tokens that they have stored."""
-        device = self.model.device
-        parts = []
-        for slab, start, stop in layout.slabs:
-            stored = stored_B[start:stop]
-            mask = _mask(stored + 1, device)
-            lengths = torch.from_numpy(stored).to(device)
-            parts.append(OwnPart(slab, start, stop, lengths, int(stored.max()) + 1, mask))
-        return parts
 
     def _make_room(self) -> None:
         """Move samples that fill their slab to the next; if the budget is spent, the shortest give way."""
@@ -352,13 +280,3 @@ class Batch:
             slab.remove([group for group in done if group.slab is slab])
         self.groups = [group for group in self.groups if group.rows or group.waiting]
         self.layout = None
-
-
-def _mask(lengths: np.ndarray, device: torch.device) -> Tensor | None:
-    """0 where a member has tokens and -inf behind them, (members, 1, longest); None if all are equal."""
-    longest = int(lengths.max())
-    if int(lengths.min()) == longest:
-        return None
-    lengths_N1 = torch.from_numpy(lengths)[:, None].to(device)
-    beyond_NS = torch.arange(longest, device=device)[None] >= lengths_N1
-    return torch.zeros(beyond_NS.shape, device=device).masked_fill_(beyond_NS, -torch.inf)[:, None]

@@ -9,7 +9,7 @@ transformers' own generation (`plain`). The sampler keeps nothing between calls:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,11 @@ class LocalSampler:
             found.update([ids] if isinstance(ids, int) else ids or [])
         return frozenset(found)
 
-    def sample(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield each of the n completions of each request once, as it finishes."""
+    def sample(self, requests: Iterable[Request], sampling: Sampling) -> Generator[Completion, None, None]:
+        """Yield each of the n completions of each request once, as it finishes.
+
+        Requests are checked and tokenised at once, before the first is asked for.
+        """
         from rlcr.sample.packed import base_model
 
         _check(sampling)
@@ -84,7 +87,7 @@ class LocalSampler:
         jobs = [maker.job(request) for request in requests]
         return self._sample(maker, jobs)
 
-    def _sample(self, maker: Maker, jobs: list[Job]) -> Iterator[Completion]:
+    def _sample(self, maker: Maker, jobs: list[Job]) -> Generator[Completion, None, None]:
         from rlcr.sample.batch import Batch
         from rlcr.sample.packed import PackedModel
         from rlcr.sample.plain import generate

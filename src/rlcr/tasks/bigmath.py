@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 from rlcr.problem import Problem
 from rlcr.tables import Row
+from rlcr.tasks.kept import kept
 from rlcr.tasks.seeded import draw, rank, same_question_key
 from rlcr.tasks.source import Source, Table, cell, find_files, open_table, text
 from rlcr.tasks.take import take
@@ -39,13 +39,19 @@ _LONGEST_ANSWER = 19
 def build(request: Request) -> Built:
     """The authors' finished test split whole, or problems drawn from the filtered pool."""
     table = open_table(SOURCE, request.split, request.data_dir)
+    finished = find_files(request.data_dir, (FINISHED,)) if request.data_dir else ()
+    held_out = Table(finished if request.split == "train" else (), FINISHED)
+    return kept(request, [table, held_out], lambda: _build(request, table, held_out))
+
+
+def _build(request: Request, table: Table, held_out: Table) -> Built:
     if table.name.startswith(FINISHED):
         problems = (_problem(row, number, request) for number, row in enumerate(table.rows()))
         return take(table, problems, request, ["the authors' finished test split: no filter applied"])
     low, high = request.settings["min_solve_rate"], request.settings["max_solve_rate"]
     dropped: Counter[str] = Counter()
-    held_out = _finished_questions(request.data_dir) if request.split == "train" else set()
-    pool = _pool(table, request, low, high, held_out, dropped)
+    held_out_questions = {same_question_key(text(row, "problem")) for row in held_out.rows()}
+    pool = _pool(table, request, low, high, held_out_questions, dropped)
     drawn = draw(pool, request.wanted, lambda p: rank(request.seed, same_question_key(p.question)))
     notes = [f"{count:,} rows left out: {reason}" for reason, count in sorted(dropped.items())]
     notes += [*table.notes, *request.check_size(len(drawn))]
@@ -86,11 +92,6 @@ def _pool(
             dropped["question of the authors' test file"] += 1
         else:
             yield _problem(row, number, request)
-
-
-def _finished_questions(data_dir: Path | None) -> set[str]:
-    found = find_files(data_dir, (FINISHED,)) if data_dir else ()
-    return {same_question_key(text(row, "problem")) for row in Table(found, FINISHED).rows()}
 
 
 def _problem(row: Row, number: int, request: Request) -> Problem:

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from rlcr.files import new_file
 from rlcr.problem import Problem
 from rlcr.tables import Row, read_rows
-from rlcr.tasks.files import new_file
 
 _COLUMNS = ("id", "question", "gold", "verifier", "instruction", "extras")
 
@@ -30,7 +30,7 @@ def sha256(problems: Iterable[Problem]) -> str:
     """The hash of the file that :func:`write_problems` would write."""
     digest = hashlib.sha256()
     for problem in problems:
-        digest.update(to_line(problem).encode("utf-8", "surrogatepass"))
+        digest.update(_bytes(problem))
     return digest.hexdigest()
 
 
@@ -38,15 +38,21 @@ def write_problems(path: Path | str, problems: Iterable[Problem]) -> None:
     """Write problems as JSON Lines. The file appears whole or not at all; an older one stays until then."""
     with new_file(Path(path)) as out:
         for problem in problems:
-            out.write(to_line(problem).encode("utf-8", "surrogatepass"))
+            out.write(_bytes(problem))
+
+
+def _bytes(problem: Problem) -> bytes:
+    # Half a character, which UTF-8 cannot write, becomes what JSON escapes it to.
+    return to_line(problem).encode(errors="backslashreplace")
 
 
 def read_problems(path: Path | str) -> list[Problem]:
     """Read back what :func:`write_problems` wrote."""
-    return [_problem(row) for row in read_rows(path, _COLUMNS)]
+    return [from_row(row) for row in read_rows(path, _COLUMNS)]
 
 
-def _problem(row: Row) -> Problem:
+def from_row(row: Row) -> Problem:
+    """The problem of one line, which must have all columns."""
     cells = row.cells
     for column in ("id", "question", "verifier", "instruction"):
         if not isinstance(cells[column], str):

@@ -23,9 +23,9 @@ from rlcr.tasks import hub
 from rlcr.tasks.source import Table, cell, text
 from rlcr.tasks.take import take
 from rlcr.tasks.task import Built, Request, Task
-from rlcr.verify import VERIFIERS as RULES
 
-VERIFIERS = (*RULES, "judge")
+#: Not gym: it needs more of a problem than a table holds.
+VERIFIERS = ("exact", "math", "choice", "judge")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 

@@ -22,8 +22,9 @@ from typing import Any
 
 from rlcr.problem import Problem
 from rlcr.tables import Row
+from rlcr.tasks.kept import kept
 from rlcr.tasks.seeded import draw, rank, same_question_key, shuffled
-from rlcr.tasks.source import Source, cell, open_table, text
+from rlcr.tasks.source import Source, Table, cell, open_table, text
 from rlcr.tasks.task import Built, Request, Task
 
 SOURCE = Source(
@@ -86,16 +87,17 @@ class _LeftOut:
 
 def build_distractor(request: Request) -> Built:
     """Both gold paragraphs and six others."""
-    return _build(request, gold_counts=(GOLD,))
+    table = open_table(SOURCE, request.split, request.data_dir)
+    return kept(request, [table], lambda: _build(request, table, gold_counts=(GOLD,)))
 
 
 def build_modified(request: Request) -> Built:
     """No, one or both gold paragraphs, in exact thirds, among eight."""
-    return _build(request, gold_counts=(0, 1, GOLD))
-
-
-def _build(request: Request, gold_counts: tuple[int, ...]) -> Built:
     table = open_table(SOURCE, request.split, request.data_dir)
+    return kept(request, [table], lambda: _build(request, table, gold_counts=(0, 1, GOLD)))
+
+
+def _build(request: Request, table: Table, gold_counts: tuple[int, ...]) -> Built:
     left_out = _LeftOut()
     usable = _usable(table.rows(), request.seed, PARAGRAPHS - min(gold_counts), left_out)
     drawn = draw(usable, request.wanted, lambda question: question.place)

@@ -1,8 +1,6 @@
 """Rows from the Hugging Face hub, kept on disk so that the next call needs no network.
 
-A download is one JSON Lines file in the cache (``RLCR_CACHE``, else ``rlcr`` in the user's cache
-directory), named after the commit it came from and the hash of its own bytes. It is written beside its
-place and moved there, so it is whole or absent; one whose bytes no longer fit its name is fetched anew.
+A download is one JSON Lines file in the cache (:mod:`rlcr.tasks.cache`), named after the commit it came from.
 
 What is in the cache wins over the hub: a task gives the same problems every time, even where "main" has
 moved. Remove the file to follow it.
@@ -10,19 +8,15 @@ moved. Remove the file to follow it.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
-from rlcr.tasks.files import file_sha256, new_file
-
-_CACHED = re.compile(r"([0-9a-zA-Z._-]+)\.([0-9a-f]{64})\.jsonl")
+from rlcr.files import cache_folder
+from rlcr.tasks import cache
 
 _PATIENCE = 20  # seconds
 
@@ -35,13 +29,6 @@ class Download:
     name: str
 
 
-def cache_dir() -> Path:
-    """Where downloads are kept."""
-    if given := os.environ.get("RLCR_CACHE"):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlcr"
-
-
 def download(
     hub_id: str, config: str | None, split: str, revision: str = "main", *, instead: str
 ) -> Download:
@@ -50,21 +37,13 @@ def download(
     ``instead`` ends the message where neither can be had: what the user can do without the hub.
     """
     place = f"{config}/{split}" if config else split
-    folder = cache_dir() / "hub" / hub_id.replace("/", "--") / place.replace("/", "--") / revision
-    cached = _cached(folder)
-    if cached is None:
+    folder = cache_folder() / "hub" / hub_id.replace("/", "--") / place.replace("/", "--") / revision
+    path = cache.find(folder)
+    if path is None:
         commit, rows = _fetch(hub_id, config, split, revision, instead)
-        cached = _store(folder, commit, rows, hub_id)
-    commit = cached.name.split(".")[0]
-    return Download(cached, f"hub:{hub_id}@{commit}/{place}")
-
-
-def _cached(folder: Path) -> Path | None:
-    for path in sorted(folder.glob("*.jsonl")):
-        match = _CACHED.fullmatch(path.name)
-        if match and file_sha256([path]) == match.group(2):
-            return path
-    return None
+        path = cache.store(folder, commit, _lines(rows, hub_id))
+    commit = path.name.split(".")[0]
+    return Download(path, f"hub:{hub_id}@{commit}/{place}")
 
 
 def _fetch(hub_id: str, config: str | None, split: str, revision: str, instead: str) -> tuple[str, Any]:
@@ -90,18 +69,10 @@ def _fetch(hub_id: str, config: str | None, split: str, revision: str, instead: 
         raise RlcrError(f"{hub_id}: the Hugging Face hub did not give it ({reason}); {instead}") from error
 
 
-def _store(folder: Path, commit: str, rows: Iterable[Mapping[str, Any]], hub_id: str) -> Path:
-    digest = hashlib.sha256()
-    # Its name holds its hash, known only at the end; the process id keeps two downloads apart till then.
-    unnamed = folder / f"{commit}.{os.getpid()}.part"
-    with new_file(unnamed) as out:
-        for row in rows:
-            line = json.dumps(dict(row), ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
-            data = line.encode("utf-8", "surrogatepass")
-            digest.update(data)
-            out.write(data)
-        if out.tell() == 0:
-            raise RlcrError(f"{hub_id}: the dataset has no rows")
-    path = folder / f"{commit}.{digest.hexdigest()}.jsonl"
-    os.replace(unnamed, path)
-    return path
+def _lines(rows: Any, hub_id: str) -> Iterator[str]:
+    empty = True
+    for row in rows:
+        yield json.dumps(dict(row), ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
+        empty = False
+    if empty:
+        raise RlcrError(f"{hub_id}: the dataset has no rows")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError, nearest
+from rlcr.files import file_sha256
 from rlcr.tables import Row, read_rows
 from rlcr.tasks import hub
-from rlcr.tasks.files import file_sha256
 
 #: What may follow a file's name; ``-*.parquet`` are the numbered shards of the hub.
 ENDINGS = (".jsonl", ".jsonl.gz", ".json", ".csv", ".csv.gz", ".parquet", "-*.parquet")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.tables import Row
+from rlcr.tasks.kept import kept
 from rlcr.tasks.seeded import draw, rank
 from rlcr.tasks.source import Source, Table, open_table
 from rlcr.tasks.task import Built, Request
@@ -16,7 +17,12 @@ from rlcr.tasks.task import Built, Request
 def build_rows(source: Source, request: Request, to_problem: Callable[[Row, int, Request], Problem]) -> Built:
     """Build every row of the source's split. ``to_problem`` gets the row and its number, from 0."""
     table = open_table(source, request.split, request.data_dir)
-    return take(table, (to_problem(row, number, request) for number, row in enumerate(table.rows())), request)
+
+    def build() -> Built:
+        problems = (to_problem(row, number, request) for number, row in enumerate(table.rows()))
+        return take(table, problems, request)
+
+    return kept(request, [table], build)
 
 
 def take(table: Table, problems: Iterable[Problem], request: Request, notes: Iterable[str] = ()) -> Built:

@@ -50,6 +50,8 @@ class Request:
     def problem(self, key: str | int, question: str, gold: tuple[str, ...], **extras: Any) -> Problem:
         """A problem of this task. ``key`` makes its id, ``task/split/key``."""
         name = f"{self.task}/{self.split}/{key}"
+        # In the order in which they come back from a file.
+        extras = {key: extras[key] for key in sorted(extras)}
         return Problem(name, question, gold, self.verifier, self.instruction, extras)
 
 

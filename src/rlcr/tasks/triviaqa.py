@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from rlcr.problem import Problem
 from rlcr.tables import Row
-from rlcr.tasks.source import Source, cell, open_table, text
+from rlcr.tasks.kept import kept
+from rlcr.tasks.source import Source, Table, cell, open_table, text
 from rlcr.tasks.take import take
 from rlcr.tasks.task import Built, Request, Task
 
@@ -30,6 +31,10 @@ SOURCE = Source(
 def build(request: Request) -> Built:
     """The authors' finished file whole, or questions with few aliases from the validation set."""
     table = open_table(SOURCE, request.split, request.data_dir)
+    return kept(request, [table], lambda: _build(request, table))
+
+
+def _build(request: Request, table: Table) -> Built:
     finished = table.name.startswith(FINISHED)
     limit = None if finished else request.settings["max_aliases"]
     seen: Counter[str] = Counter()

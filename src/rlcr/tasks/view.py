@@ -9,33 +9,64 @@ from typing import TYPE_CHECKING, Any
 
 from rlcr.errors import RlcrError
 from rlcr.prompts import load_prompt, render
-from rlcr.tasks import TASKS, Overlap, TaskSet, is_built_file, load, overlap
+from rlcr.tasks import TASKS, Overlap, Task, TaskSet, is_built_file, load, overlap
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def listing() -> Table:
-    """All tasks: name, split sizes, verifier, metric notes, source."""
+#: Where a terminal is as wide as this, the listing has room for notes too.
+_WIDE = 130
+
+
+def listing(width: int) -> Table:
+    """All tasks: name, split sizes, verifier, source, and on a wide terminal the metric notes.
+
+    Names are never cut: only the source may be folded, below 80 columns.
+    """
     from rich.table import Table
 
-    table = Table("task", "splits", "verifier", "metrics", "source", show_edge=False)
+    wide = width >= _WIDE
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("task", no_wrap=True)
+    table.add_column("train", no_wrap=True, justify="right")
+    table.add_column("test", no_wrap=True, justify="right")
+    table.add_column("verifier", no_wrap=True)
+    table.add_column("source", no_wrap=wide, overflow="fold")
+    if wide:
+        table.add_column("metrics")
     for task in TASKS.values():
-        sizes = ", ".join(f"{split} {size:,}" if size else split for split, size in task.sizes.items())
-        verifier = " or ".join([task.verifier, *task.also])
-        table.add_row(task.name, sizes or "any", verifier, task.metrics, task.origin)
+        verifiers = "yours" if not task.sizes else "/".join([task.verifier, *task.also])
+        source = task.origin if wide else task.origin.partition("@")[0]
+        notes = [task.metrics] if wide else []
+        table.add_row(task.name, _size(task, "train"), _size(task, "test"), verifiers, source, *notes)
     return table
 
 
+def _size(task: Task, split: str) -> str:
+    if not task.sizes:
+        return "any"
+    if split not in task.sizes:
+        return ""
+    size = task.sizes[split]
+    return "all" if size is None else f"{size:,}"
+
+
 def show(tasks: TaskSet, count: int, prompt: str) -> str:
-    """The first problems as a model gets them, each with gold and verifier, then where they came from."""
+    """The first problems as a model gets them, each with gold and verifier, then notes and provenance."""
     system = load_prompt(prompt, format="rlcr")
     blocks = [
         f"── {problem.id}\n{render(system, problem)}\n\n"
         f"gold: {' | '.join(problem.gold)}\nverifier: {problem.verifier}"
         for problem in tasks.problems[:count]
     ]
-    return "\n\n".join([*blocks, provenance(tasks)])
+    return "\n\n".join([*blocks, *_notes(tasks.task), provenance(tasks)])
+
+
+def _notes(name: str) -> list[str]:
+    """What there is to say of a task; nothing of a file of built problems."""
+    task = TASKS.get(name)
+    return [f"about: {task.about}\nmetrics: {task.metrics}"] if task else []
 
 
 def provenance(tasks: TaskSet) -> str:

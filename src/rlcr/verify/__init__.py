@@ -2,7 +2,8 @@
 
 ``strict`` grading is the default. ``paper`` grading reproduces the authors' published numbers: it differs for
 ``exact`` and ``math``, which they graded by one and the same rule (:mod:`rlcr.verify.paper`), and not for
-``choice``, which they left to a judge. Importing this imports neither sympy nor math-verify.
+``choice``, which they left to a judge, and ``gym``, which they did not use. Importing this imports none of
+sympy, math-verify and reasoning-gym.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rlcr.errors import RlcrError, nearest
 from rlcr.problem import Problem
 from rlcr.verify.choice import verify_choice
 from rlcr.verify.exact import normalise, verify_exact
+from rlcr.verify.gym import verify_gym
 from rlcr.verify.judge import Message, TextModel, make_judge
 from rlcr.verify.math import verify_math
 from rlcr.verify.paper import verify_paper
@@ -22,8 +24,13 @@ from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Outcome, Verdict, Ver
 
 Grading = Literal["strict", "paper"]
 
-VERIFIERS: dict[str, Verifier] = {"exact": verify_exact, "math": verify_math, "choice": verify_choice}
-PAPER_VERIFIERS: dict[str, Verifier] = {"exact": verify_paper, "math": verify_paper, "choice": verify_choice}
+VERIFIERS: dict[str, Verifier] = {
+    "exact": verify_exact,
+    "math": verify_math,
+    "choice": verify_choice,
+    "gym": verify_gym,
+}
+PAPER_VERIFIERS: dict[str, Verifier] = VERIFIERS | {"exact": verify_paper, "math": verify_paper}
 
 _GRADINGS: dict[str, dict[str, Verifier]] = {"strict": VERIFIERS, "paper": PAPER_VERIFIERS}
 

@@ -1,4 +1,4 @@
-"""Comparisons of formulas, made by worker processes: sympy can neither be trusted to end nor be interrupted."""
+"""Comparisons of formulas in worker processes: sympy can neither be trusted to end nor be interrupted."""
 
 from __future__ import annotations
 

@@ -1,26 +1,22 @@
-"""The process in which sympy runs: one JSON job per line in, one JSON reply per line out.
+"""The process in which sympy runs: a comparison in, its outcome and the reason out.
 
-Run as ``python -m rlcr.verify._math_worker``; :mod:`rlcr.verify._math_pool` starts and stops it. Nothing
-that happens here can hurt the parent. A comparison that runs on is killed by the kernel's clock, whether
-or not the parent is still there; memory is limited; end of input ends the process.
+Run as ``python -m rlcr.verify._math_worker`` by :mod:`rlcr.verify._math_pool`, under the limits of
+:mod:`rlcr.verify._process`. Nothing that happens here can hurt the parent.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import math
-import os
-import signal
-import sys
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import IO
+from typing import Any
 
 import sympy
 from math_verify import LatexExtractionConfig, parse, verify
 
 from rlcr.verify._formula import formula, formulas
+from rlcr.verify._process import serve
 
 MEMORY_BYTES = 2 * 1024**3
 #: Numbers of more digits than this are not evaluated.
@@ -100,42 +96,18 @@ def _equal(gold: sympy.Basic, answer: sympy.Basic) -> bool:
     return verify(gold, answer, timeout_seconds=None)
 
 
-def serve(jobs: IO[str], replies: IO[str]) -> None:
-    """Answer jobs until the end of input. The first line says that imports are done."""
-    print(json.dumps(["ready", ""]), file=replies, flush=True)
-    for line in jobs:
-        job = json.loads(line)
-        kind = compare_as_authors if job["paper"] else compare
-        # Computing time, not wall time: the same comparison gets the same verdict on a busy machine.
-        # Nobody handles SIGPROF, so it ends the process, even in the middle of a long C call.
-        signal.setitimer(signal.ITIMER_PROF, job["limit"])
-        try:
-            reply = kind(job["golds"], job["answer"])
-        except RecursionError:  # a thousand minus signs, say: nesting without brackets
-            reply = "wrong", "answer is nested too deeply"
-        except MemoryError:
-            reply = "unscorable", "verifier ran out of memory"
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        print(json.dumps(reply), file=replies, flush=True)
-
-
-def main() -> None:
-    """Limit memory, keep the pipe for replies alone, and serve."""
+def answer(job: dict[str, Any]) -> Reply:
+    """The reply to one job of :mod:`rlcr.verify._math_pool`."""
+    kind = compare_as_authors if job["paper"] else compare
     try:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    except (ImportError, ValueError, OSError):
-        pass  # some systems have no such limit; time is limited all the same
-    # math-verify warns, once for each worker, that its own time limits are off.
-    logging.disable(logging.CRITICAL)
-    # Libraries print: the LaTeX parser complains on stderr about each character it does not know.
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    serve(sys.stdin, replies)
+        return kind(job["golds"], job["answer"])
+    except RecursionError:  # a thousand minus signs, say: nesting without brackets
+        return "wrong", "answer is nested too deeply"
+    except MemoryError:
+        return "unscorable", "verifier ran out of memory"
 
 
 if __name__ == "__main__":
-    main()
+    # math-verify warns, once for each worker, that its own time limits are off.
+    logging.disable(logging.CRITICAL)
+    serve(answer, memory=MEMORY_BYTES)

@@ -1,7 +1,7 @@
-"""Worker processes of one kind, shared by all threads: started when first needed, kept between calls, replaced
-when they had to be killed, and gone when this process is.
+"""Worker processes of one kind, shared by all threads of this process.
 
-A forked child begins with none; those of its parent stay the parent's.
+They are started when first needed, kept between calls, replaced when they had to be killed, and gone when
+this process is. A forked child begins with none; those of its parent stay the parent's.
 """
 
 from __future__ import annotations

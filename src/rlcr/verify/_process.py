@@ -55,9 +55,8 @@ class Worker:
             self._receive(_START_SECONDS)
         except (WorkerStopped, TimeoutError) as error:
             self.kill()
-            raise RlcrError(
-                f"the worker process did not start; to see why, run: {sys.executable} -m {module} < {os.devnull}"
-            ) from error
+            by_hand = f"{sys.executable} -m {module} < {os.devnull}"
+            raise RlcrError(f"the worker process did not start; to see why, run: {by_hand}") from error
         except BaseException:
             self.kill()
             raise

@@ -10,7 +10,9 @@ authors' "Option A which is : bank". An answer may be any of these, boxed, in bo
 - Texts are compared as in :func:`rlcr.verify.exact.same_text`.
 - Letter and text together: the letter decides, unless the text is that of another option. Such a
   contradiction ("A) library" where A is bank) is wrong.
-- Options with the same text are the same option.
+- A text that is word for word that of an option names this one, even where it is the same as another's but
+  for an article ("ground" and "the ground" do occur in one question).
+- Options with word for word the same text are the same option.
 - More than one option ("A and B", "A) bank, C) mall") is wrong, and so is an answer that names none.
 """
 
@@ -93,10 +95,11 @@ def _compare(named: Named, golds: Sequence[Named], choices: Mapping[str, str], m
         named = Named(marked.pop(), None)
     letters = _letters(named, choices)
     for gold in golds:
+        gold_letters = _letters(gold, choices)
+        if letters & gold_letters:
+            return CORRECT
         # Where the options are not known, a gold may be a text and nothing else.
-        if letters & _letters(gold, choices) or (
-            named.text and gold.text and same_text(named.text, gold.text)
-        ):
+        if not gold_letters and named.text and gold.text and same_text(named.text, gold.text):
             return CORRECT
     return WRONG if letters else Verdict("wrong", "names no option")
 
@@ -104,9 +107,13 @@ def _compare(named: Named, golds: Sequence[Named], choices: Mapping[str, str], m
 def _letters(named: Named, choices: Mapping[str, str]) -> set[str]:
     """The option named. Several letters only where the question gives several options the same text."""
     if named.letter:
-        return {named.letter} | _with_text(choices.get(named.letter), choices)
-    return _with_text(named.text, choices)
+        return {named.letter} | _with_very_text(choices.get(named.letter), choices)
+    return _with_very_text(named.text, choices) or _with_text(named.text, choices)
 
 
 def _with_text(text: str | None, choices: Mapping[str, str]) -> set[str]:
     return {letter for letter, choice in choices.items() if text and same_text(text, choice)}
+
+
+def _with_very_text(text: str | None, choices: Mapping[str, str]) -> set[str]:
+    return {letter for letter, choice in choices.items() if text and text.strip() == choice.strip()}

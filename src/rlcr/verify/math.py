@@ -28,7 +28,7 @@ from rlcr.verify._math_pool import Job, settle
 from rlcr.verify.exact import same_text
 from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
 
-#: Seconds for one comparison.
+#: Seconds of computing for one comparison.
 TIME_LIMIT = 5.0
 MAX_CHARACTERS = 2_000
 MAX_DEPTH = 10

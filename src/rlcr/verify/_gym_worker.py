@@ -1,7 +1,7 @@
-"""The process in which reasoning-gym runs: one JSON job per line in, one JSON reply per line out.
+"""The process in which reasoning-gym runs: makes problems, and scores answers to them.
 
-Run as ``python -m rlcr.tasks.gym_worker``; :mod:`rlcr.tasks.gym` starts and stops it and says why it exists.
-Memory is limited, time is the parent's affair, and end of input ends the process.
+Run as ``python -m rlcr.verify._gym_worker`` by :mod:`rlcr.verify.gym`, which says why it exists, under the
+limits of :mod:`rlcr.verify._process`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import random
 import re
-import sys
 from collections.abc import Callable
 from functools import lru_cache
-from typing import IO, Any
+from typing import Any
 
 from rlcr.errors import RlcrError, nearest
+from rlcr.verify._process import serve
 
 MEMORY_BYTES = 4 * 1024**3
 
@@ -67,7 +66,6 @@ _KNOWN_NAME = re.compile(r"[A-MPRT-Za-z]|pi|exp|log|ln|sqrt|Abs|a?(?:sin|cos|tan
 
 #: Datasets whose scorer gives 1.0 for "nan", by way of min(1.0, nan).
 _FOND_OF_NAN = frozenset(("complex_arithmetic",))
-
 
 #: So many more bad problems than good ones are put up with.
 _PATIENCE = 20
@@ -217,35 +215,15 @@ def unpack(value: Any) -> Any:
 _JOBS: dict[str, Callable[..., Reply]] = {"make": make, "score": score}
 
 
-def serve(jobs: IO[str], replies: IO[str]) -> None:
-    """Answer jobs until the end of input. The first line says that imports are done."""
-    import reasoning_gym  # noqa: F401
-
-    print(json.dumps({"ready": True}), file=replies, flush=True)
-    for line in jobs:
-        job = json.loads(line)
-        try:
-            reply = _JOBS[job.pop("do")](**job)
-        except RlcrError as error:
-            reply = {"error": str(error)}
-        print(json.dumps(reply), file=replies, flush=True)
-
-
-def main() -> None:
-    """Limit memory, keep the pipe for replies alone, and serve."""
+def answer(job: dict[str, Any]) -> Reply:
+    """The reply to one job of :mod:`rlcr.verify.gym`; a mistake of the user's is an ``error``."""
     try:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    except (ImportError, ValueError, OSError):
-        pass  # some systems have no such limit
-    # Generators print what they do; that must not get among the replies.
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    serve(sys.stdin, replies)
+        return _JOBS[job.pop("do")](**job)
+    except RlcrError as error:
+        return {"error": str(error)}
 
 
 if __name__ == "__main__":
-    main()
+    import reasoning_gym  # noqa: F401 (slow, so it is done before the first job comes)
+
+    serve(answer, memory=MEMORY_BYTES)

@@ -1,0 +1,80 @@
+"""Files that are whole or absent, their hashes, and the folder of things that can be made again."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from rlcr.errors import RlcrError
+
+_BLOCK = 1 << 20
+
+
+def cache_folder() -> Path:
+    """Where things are kept that can be made again: ``RLCR_CACHE``, else ``rlcr`` in the user's cache."""
+    if given := os.environ.get("RLCR_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlcr"
+
+
+def file_sha256(paths: Iterable[Path]) -> str:
+    """The hash of the files' bytes, one after the other."""
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                while block := file.read(_BLOCK):
+                    digest.update(block)
+        except OSError as error:
+            raise RlcrError(f"{path}: cannot be read: {error.strerror}") from None
+    return digest.hexdigest()
+
+
+@contextmanager
+def new_file(path: Path, *, make_folder: bool = True) -> Iterator[IO[bytes]]:
+    """Write a file beside ``path`` and move it there when the block ends without an error.
+
+    Whatever goes wrong in writing is an RlcrError that names ``path``; other errors of the block pass.
+    After any error there is nothing new, and what was at ``path`` before is still there.
+    """
+    # Other threads and processes may be writing the same file; the last to finish wins.
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with _writing(path):
+            if make_folder:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            file = io.BufferedWriter(_Unbuffered(partial, path))
+        with file:
+            yield file
+        with _writing(path):
+            os.replace(partial, path)
+    except BaseException:
+        with suppress(OSError):  # it may not be there, and the error under way says more
+            partial.unlink()
+        raise
+
+
+class _Unbuffered(io.FileIO):
+    """A new file whose errors of writing (a full disk) are told from those of whoever makes the content."""
+
+    def __init__(self, partial: Path, path: Path) -> None:
+        super().__init__(partial, "x")
+        self._path = path
+
+    def write(self, data: object, /) -> int:
+        with _writing(self._path):
+            return super().write(data)  # pyright: ignore[reportArgumentType] (a buffer, says BufferedWriter)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RlcrError(f"{path}: cannot be written: {error.strerror or error}") from None
