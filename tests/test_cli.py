@@ -1,5 +1,6 @@
 """The commands as a user meets them: results, and one clear line for every mistake."""
 
+import csv
 import gzip
 import json
 import os
@@ -14,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from rlcr import RlcrError, score
 
 RLCR = [sys.executable, "-m", "rlcr"]
 GOOD = "<think>t</think><answer>{}</answer><analysis>a</analysis><confidence>{}</confidence>"
@@ -130,6 +133,73 @@ def test_score_writes_records_and_counts_what_it_bent(tmp_path: Path) -> None:
     assert json.loads(again.stdout)["metrics"]["accuracy"] == report["metrics"]["accuracy"]
 
 
+def test_score_never_replaces_its_input(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "t.jsonl", [{"text": "x", "gold": "x"}])
+    before = path.read_bytes()
+    result = rlcr("score", path, "--completion", "text", "--gold", "gold", "--out", path)
+    expect_one_line(result, "is the input")
+    assert path.read_bytes() == before
+
+
+def test_a_text_that_looks_like_a_list_is_a_text(tmp_path: Path) -> None:
+    rows = [{"text": GOOD.format(answer, "0.5"), "gold": "[0, 1]"} for answer in ("[0,1]", "0")]
+    arguments = ("--completion", "text", "--gold", "gold", "--verifier", "math", "--json")
+    as_jsonl = write_jsonl(tmp_path / "t.jsonl", rows)
+    as_csv = tmp_path / "t.csv"
+    with open(as_csv, "w", newline="") as file:
+        writer = csv.DictWriter(file, ["text", "gold"])
+        writer.writeheader()
+        writer.writerows(rows)
+    for path in (as_jsonl, as_csv):
+        out = tmp_path / "out.jsonl"
+        assert rlcr("score", path, *arguments, "--out", out).returncode == 0
+        verdicts = [json.loads(line)["verdict"] for line in out.read_text().splitlines()]
+        assert verdicts == ["correct", "wrong"]
+    from_python = score([row["text"] for row in rows], ["[0, 1]"] * 2, verifier="math")
+    assert [record.verdict for record in from_python.records] == verdicts
+
+
+def test_lists_in_csv_are_json(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('ok,q\n"[1, 0]","[0.5, 0.25]"\n1,0.75\n')
+    result = json.loads(rlcr("metrics", path, *COLUMNS, "--json").stdout)
+    assert (result["n"], result["questions"], result["metrics"]["brier"]["value"]) == (3, 2, 0.125)
+
+
+def test_python_scoring_says_what_does_not_fit() -> None:
+    with pytest.raises(RlcrError, match="3 completions, 1 golds"):
+        score(["a", "b", "c"], ["x"])
+    with pytest.raises(RlcrError, match="question 1: expected texts, found nothing"):
+        score(["a", None], ["x", "y"])  # pyright: ignore[reportArgumentType]
+    good = GOOD.format("5", "0.9")
+    assert score([good], [5], verifier="math").measurement.overall.metrics["accuracy"].value == 1.0
+
+
+def test_outputs_that_begin_inside_think(tmp_path: Path) -> None:
+    text = GOOD.format("x", "0.5").removeprefix("<think>")
+    path = write_jsonl(tmp_path / "t.jsonl", [{"text": text, "gold": "x"}])
+    arguments = ("score", path, "--completion", "text", "--gold", "gold", "--json")
+    assert json.loads(rlcr(*arguments).stdout)["reading"]["well_formed"] == 0
+    assert json.loads(rlcr(*arguments, "--think-open").stdout)["reading"]["well_formed"] == 1
+
+
+def test_one_group_is_a_group(tmp_path: Path) -> None:
+    rows = [{"ok": i % 2, "q": 0.5, "by": 1.0} for i in range(4)] + [{"ok": None, "q": 0.5, "by": None}]
+    path = write_jsonl(tmp_path / "t.jsonl", rows)
+    assert list(json.loads(rlcr("metrics", path, *COLUMNS, "--by", "by", "--json").stdout)["by"]) == ["1"]
+    assert (
+        "group (none): nothing of it could be scored" in rlcr("metrics", path, *COLUMNS, "--by", "by").stdout
+    )
+
+
+def test_a_plot_never_costs_a_file(tmp_path: Path, table: Path) -> None:
+    before = table.read_bytes()
+    expect_one_line(rlcr("metrics", table, *COLUMNS, "--plot", table), "must end in .png, .svg, .pdf")
+    assert table.read_bytes() == before
+    odd = write_jsonl(tmp_path / "$\\frac$.jsonl", ROWS)
+    assert rlcr("metrics", odd, *COLUMNS, "--plot", tmp_path / "plot.png").returncode == 0
+
+
 def test_check_reward() -> None:
     text = rlcr("check-reward", "--rule", "brier").stdout
     assert text.count("yes") == 2
@@ -174,6 +244,12 @@ BAD_INPUT = {
     ),
     "not an object": (lambda d: with_row(d / "t.jsonl", [1, 2]), "line 5: expected a JSON object"),
     "nothing scorable": (lambda d: write_jsonl(d / "t.jsonl", [{"ok": None, "q": 1}]), "nothing to measure"),
+    "huge number": (lambda d: with_row(d / "t.jsonl", {"ok": 1, "q": 10**400}), "line 5, column q: '1000"),
+    "endless number": (
+        lambda d: (d / "t.jsonl").write_text('{"ok": 1, "q": ' + "1" * 5000 + "}\n") and d / "t.jsonl",
+        "t.jsonl, line 1: not JSON we can read",
+    ),
+    "long name": (lambda d: d / ("x" * 300 + ".jsonl"), "File name too long"),
     "unknown kind": (lambda d: write_jsonl(d / "t.xlsx", ROWS), "cannot tell what kind of table"),
 }
 
@@ -243,8 +319,9 @@ def test_wrong_options_of_the_other_commands(tmp_path: Path, table: Path) -> Non
     plot = tmp_path / "plot.txt"
     expect_one_line(rlcr("metrics", table, *COLUMNS, "--plot", plot), "plot.txt: cannot write the figure")
     assert not plot.exists()
-    assert rlcr("metrics", table).returncode == 2
-    assert rlcr("nonsense").returncode == 2
+    expect_one_line(rlcr("metrics", table), "Missing option '--correct'")
+    expect_one_line(rlcr("nonsense"), "No such command 'nonsense'")
+    assert "Usage" in rlcr().stdout
 
 
 def test_help_and_version() -> None:

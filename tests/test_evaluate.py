@@ -199,6 +199,31 @@ def test_rescoring_never_samples_and_reads_forced_confidences_both_ways(tmp_path
     assert comparable(tmp_path / "run") == before
 
 
+def test_a_server_that_cannot_continue_costs_the_repairs_and_nothing_else(tmp_path: Path) -> None:
+    with ModelServer(needy_reply, refuses=("continue_final_message", "add_generation_prompt")) as server:
+        results = evaluate(Settings(server.url, (capitals(tmp_path, 2),), "base"), tmp_path / "run")
+    (task,) = results.tasks.values()
+    assert task.completions == 8
+    assert task.unrepaired == {"answer": 4, "confidence": 4}
+    assert task.repair_rate == {"answer": 0, "confidence": 0}
+    assert task.summary.metrics["coverage"].value == 0.5
+
+
+def test_a_failed_start_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(RlcrError, match="cannot reach"):
+        evaluate(Settings("http://127.0.0.1:9/v1", (capitals(tmp_path),), "base"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unfinished_run_is_not_rescored(tmp_path: Path) -> None:
+    with ModelServer(good_reply) as server:
+        evaluate(Settings(server.url, (capitals(tmp_path),), "rlcr"), tmp_path / "run")
+    records = tmp_path / "run" / "records.jsonl"
+    records.write_text("".join(records.read_text().splitlines(keepends=True)[:5]))
+    with pytest.raises(RlcrError, match="unfinished .5 of 20."):
+        rescore(tmp_path / "run")
+
+
 def test_comparing_runs(tmp_path: Path) -> None:
     task = capitals(tmp_path)
     with ModelServer(good_reply) as good, ModelServer(needy_reply) as needy:

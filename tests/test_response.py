@@ -16,6 +16,8 @@ pieces = st.sampled_from(
     [f"<{slash}{tag}>" for tag in TAGS for slash in ("", "/")]
     + [
         "0.5",
+        "9" * 400,
+        "/",
         "1",
         "90%",
         "nan",
@@ -151,6 +153,9 @@ def test_lenient_reads_on_and_names_what_it_bent(text, answer, confidence, lenie
         ("85 %", 0.85, "percent"),
         ("0.5%", 0.005, "percent"),
         ("8 / 10", 0.8, "fraction"),
+        ("9 out of 10", 0.9, "fraction"),
+        ("1 percent", 0.01, "percent"),
+        ("8/" + "9" * 390, 8 / 999_999_999, "fraction"),
         ("3/0", None, "unreadable-confidence"),
         ("0,85", 0.85, "decimal-comma"),
         ("0.9 (high)", 0.9, "extra-text"),
@@ -243,9 +248,9 @@ ADVERSARIAL = {
 def test_linear_on_any_input(text: str, mode) -> None:
     # The bound is the promise to users (a second for a megabyte), far above the usual 0.2 s: a quadratic
     # parser would take minutes here.
-    started = time.perf_counter()
+    started = time.process_time()
     parse(text, mode=mode)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 def test_unknown_names_say_what_is_known() -> None:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
 
+from rlcr.errors import RlcrError
 from rlcr.files import new_file
 from rlcr.measure import Columns, Measurement
 from rlcr.problem import Problem
 from rlcr.response import Response, get_format, parse
-from rlcr.tables import Progress, Row, read_rows, samples
+from rlcr.tables import Progress, Row, read_rows
 from rlcr.verify import Grading, Verdict, get_verifier, verify
 
 # Completions held at once: enough to keep the verifier's processes busy, few enough to stay small.
@@ -28,9 +29,13 @@ _BATCH = 2000
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What was found in one completion. ``row`` is its place in the input, ``sample`` its number there."""
+    """What was found in one completion. ``row`` is its place in the input, ``sample`` its number there.
+
+    ``id`` is what the column named by ``--id`` says, or the row.
+    """
 
     row: int
+    id: str
     sample: int
     answer: str | None
     confidence: float | None
@@ -93,12 +98,13 @@ class Scores:
 
 def score(
     completions: Iterable[str | Sequence[str]],
-    golds: Iterable[str | Sequence[str]],
+    golds: Iterable[str | float | Sequence[str | float]],
     *,
     format: str = "rlcr",
     verifier: str = "exact",
     grading: Grading = "strict",
     choices: Iterable[Mapping[str, str]] | None = None,
+    think_open: bool = False,
     resamples: int = 1000,
 ) -> Scores:
     """Parse, verify and measure completions.
@@ -116,16 +122,27 @@ def score(
     >>> scores.records[1].confidence, scores.records[1].leniencies
     (0.2, ('percent',))
     """
-    grader = _Grader(format, verifier, grading)
-    rows = zip(completions, golds, _forever({}) if choices is None else choices, strict=choices is not None)
+    grader = Grader(format, verifier, grading, think_open=think_open)
+    completions, golds = list(completions), list(golds)
+    options = [{} for _ in completions] if choices is None else list(choices)
+    if not len(completions) == len(golds) == len(options):
+        sizes = f"{len(completions)} completions, {len(golds)} golds"
+        raise RlcrError(
+            f"{sizes}{'' if choices is None else f', {len(options)} choices'}: one of each for a question"
+        )
     records: list[Record] = []
-    for number, (completion, gold, options) in enumerate(rows):
-        records += grader.take(number, _strings(completion), _strings(gold), options)
+    for row, (completion, gold, option) in enumerate(zip(completions, golds, options, strict=True)):
+        texts, aliases = _texts(_several(completion)), _texts(_several(gold))
+        if texts is None or aliases is None:
+            raise RlcrError(
+                f"question {row}: expected texts, found {_named(completion if texts is None else gold)}"
+            )
+        records += grader.take(row, str(row), texts, aliases, option)
     records += grader.flush()
-    return grader.finish(records, resamples)
+    return grader.finish(records=records, resamples=resamples)
 
 
-def score_file(
+def grade_file(
     path: Path,
     *,
     completion: str,
@@ -134,58 +151,77 @@ def score_file(
     verifier: str = "exact",
     grading: Grading = "strict",
     choices: str | None = None,
+    id: str | None = None,
+    think_open: bool = False,
     out: Path | None = None,
-    resamples: int = 1000,
-    reading: Progress | None = None,
-    measuring: Progress | None = None,
-) -> Scores:
-    """Like :func:`score`, from a file and, if asked for, into one: a line of JSON for each completion.
+    progress: Progress | None = None,
+) -> Grader:
+    """Grade the completions in a file and, if asked for, write a line of JSON for each.
 
-    Nothing is kept in memory but the verdicts. ``out`` appears whole or not at all.
+    Returns the grader, whose ``finish`` gives the scores. Nothing is kept in memory but the verdicts. ``out``
+    appears whole or not at all.
     """
-    grader = _Grader(format, verifier, grading)
-    wanted = [column for column in (completion, gold, choices) if column]
+    grader = Grader(format, verifier, grading, think_open=think_open)
+    if out and out.exists() and path.exists() and out.samefile(path):
+        raise RlcrError(f"{out}: is the input, which would be lost; write somewhere else")
+    wanted = [column for column in (completion, gold, choices, id) if column]
     with new_file(out, make_folder=False) if out else contextlib.nullcontext() as file:
-        for number, row in enumerate(read_rows(path, wanted, progress=reading)):
+        for number, row in enumerate(read_rows(path, wanted, progress=progress)):
             options = {} if choices is None else _options(row, choices)
-            texts = _texts(row, completion)
-            _write(file, grader.take(number, texts, _texts(row, gold), options))
+            name = str(number if id is None else row.cells[id])
+            texts = [_cell_texts(row, column) for column in (completion, gold)]
+            _write(file, grader.take(number, name, texts[0], texts[1], options))
         _write(file, grader.flush())
-    return grader.finish([], resamples, measuring)
+    return grader
 
 
-class _Grader:
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A completion that is to be graded."""
+
+    row: int
+    sample: int
+    text: str
+    problem: Problem
+
+
+class Grader:
     """Collects completions into batches, grades each batch, and keeps the columns to be measured."""
 
-    def __init__(self, format: str, verifier: str, grading: Grading) -> None:
+    def __init__(self, format: str, verifier: str, grading: Grading, *, think_open: bool = False) -> None:
         self._format = get_format(format).name
         get_verifier(verifier, grading)  # a wrong name fails here, before any row is read
-        self._verifier = verifier
+        self._verifier, self._think_open = verifier, think_open
         self._grading: Grading = grading
         self._columns, self._strict_columns, self._tally = Columns(), Columns(), Tally()
-        self._waiting: list[tuple[int, int, str, Problem]] = []
+        self._waiting: list[_Waiting] = []
 
     def take(
-        self, row: int, completions: Sequence[str], gold: Sequence[str], choices: Mapping[str, str]
+        self,
+        row: int,
+        name: str,
+        completions: Sequence[str],
+        gold: Sequence[str],
+        choices: Mapping[str, str],
     ) -> list[Record]:
         """Take the samples of one question; returns records whenever a batch is full."""
-        problem = Problem(
-            str(row), "", tuple(gold), self._verifier, extras={"choices": choices} if choices else {}
-        )
-        self._waiting += [(row, number, text, problem) for number, text in enumerate(completions)]
+        extras = {"choices": choices} if choices else {}
+        problem = Problem(name, "", tuple(gold), self._verifier, extras=extras)
+        self._waiting += [_Waiting(row, sample, text, problem) for sample, text in enumerate(completions)]
         return self.flush() if len(self._waiting) >= _BATCH else []
 
     def flush(self) -> list[Record]:
         """Grade what is waiting."""
         waiting, self._waiting = self._waiting, []
         records = []
-        for (row, number, _, _), response, verdict in self._grade(waiting, self._grading):
-            self._columns.add(verdict.correct, response.confidence, question=row)
+        for item, response, verdict in self._grade(waiting, self._grading):
+            self._columns.add(verdict.correct, response.confidence, question=item.row)
             self._tally.add(response, verdict)
             records.append(
                 Record(
-                    row=row,
-                    sample=number,
+                    row=item.row,
+                    id=item.problem.id,
+                    sample=item.sample,
                     answer=response.answer,
                     confidence=response.confidence,
                     verdict=verdict.outcome,
@@ -196,44 +232,51 @@ class _Grader:
                 )
             )
         if self._grading == "paper":
-            for (row, _, _, _), response, verdict in self._grade(waiting, "strict"):
-                self._strict_columns.add(verdict.correct, response.confidence, question=row)
+            for item, response, verdict in self._grade(waiting, "strict"):
+                self._strict_columns.add(verdict.correct, response.confidence, question=item.row)
         return records
 
     def _grade(
-        self, waiting: list[tuple[int, int, str, Problem]], grading: Grading
-    ) -> Iterator[tuple[tuple[int, int, str, Problem], Response, Verdict]]:
+        self, waiting: list[_Waiting], grading: Grading
+    ) -> Iterator[tuple[_Waiting, Response, Verdict]]:
         mode = "paper" if grading == "paper" else "lenient"
-        responses = [parse(text, self._format, mode=mode) for _, _, text, _ in waiting]
-        problems = [problem for _, _, _, problem in waiting]
+        responses = [
+            parse(item.text, self._format, mode=mode, think_open=self._think_open) for item in waiting
+        ]
+        problems = [item.problem for item in waiting]
         verdicts = verify(problems, [response.answer for response in responses], grading=grading)
         return zip(waiting, responses, verdicts, strict=True)
 
-    def finish(self, records: list[Record], resamples: int, progress: Progress | None = None) -> Scores:
+    def finish(
+        self,
+        *,
+        records: list[Record] | None = None,
+        resamples: int = 1000,
+        progress: Progress | None = None,
+    ) -> Scores:
         """Measure what was graded."""
         measurement = self._columns.measure(resamples=resamples, progress=progress)
         strict = self._strict_columns.measure(resamples=resamples) if self._grading == "paper" else None
-        return Scores(self._grading, measurement, self._tally, strict, records)
+        return Scores(self._grading, measurement, self._tally, strict, records or [])
 
 
-def _forever(value: Any) -> Iterator[Any]:
-    while True:
-        yield value
+def _several(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _strings(value: str | Sequence[str]) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
+def _texts(values: list[Any]) -> list[str] | None:
+    """The values as texts, or None where one is not. Numbers count: golds are often plain numbers."""
+    if not all(isinstance(v, (str, int, float)) and not isinstance(v, bool) and v == v for v in values):
+        return None
+    return [value if isinstance(value, str) else str(value) for value in values]
 
 
-def _texts(row: Row, column: str) -> list[str]:
-    texts = samples(row.cells[column])
+def _cell_texts(row: Row, column: str) -> list[str]:
+    texts = _texts(row.samples(column, of_text=True))
+    if texts is None:
+        raise row.error(column, f"expected text or a list of texts, found {_named(row.cells[column])}")
     if not texts:
         raise row.error(column, "an empty list; expected at least one text")
-    for index, text in enumerate(texts):
-        if isinstance(text, (int, float)) and not isinstance(text, bool):
-            texts[index] = str(text)  # golds are often plain numbers
-        elif not isinstance(text, str):
-            raise row.error(column, f"expected text or a list of texts, found {_named(text)}")
     return texts
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
-from rlcr.tables import Progress, Row, as_confidence, as_correct, read_rows, samples
+from rlcr.tables import Progress, Row, as_confidence, as_correct, read_rows
 
 _MOST_GROUPS = 1000
 
@@ -35,17 +35,21 @@ class Columns:
         self._group_names: dict[str, int] = {}
         self.unscorable = 0
 
-    def add(self, correct: bool | None, confidence: float | None, *, question: int, group: str = "") -> None:
+    def add(
+        self, correct: bool | None, confidence: float | None, *, question: int, group: str | None = None
+    ) -> None:
         """Add one sample. One that could not be judged is counted and otherwise left out."""
+        code = 0
+        if group is not None:
+            code = self._group_names.setdefault(group, len(self._group_names))
+            if code >= _MOST_GROUPS:
+                raise RlcrError(f"more than {_MOST_GROUPS} groups: this column does not name groups")
         if correct is None:
             self.unscorable += 1
             return
         self._correct.append(correct)
         self._confidence.append(math.nan if confidence is None else confidence)
         self._question.append(question)
-        code = self._group_names.setdefault(group, len(self._group_names))
-        if code >= _MOST_GROUPS:
-            raise RlcrError(f"more than {_MOST_GROUPS} groups: this column does not name groups")
         self._group.append(code)
 
     def states_any(self) -> bool:
@@ -64,13 +68,15 @@ class Columns:
         confidence = np.frombuffer(self._confidence, dtype=np.float64)
         question = np.frombuffer(self._question, dtype=np.int64)
         group = np.frombuffer(self._group, dtype=np.int64)
-        steps = 1 if len(self._group_names) < 2 else 2  # the groups together are as long as the whole
+        steps = 2 if self._group_names else 1  # the groups together are as long as the whole
         tick = _step_of(progress, 0, steps)
         overall = _summary(correct, confidence, question, resamples, seed, tick)
         by: dict[str, metrics.Summary] = {}
         if steps == 2:
             for name, code in sorted(self._group_names.items(), key=lambda item: _natural(item[0])):
                 rows = group == code
+                if not rows.any():
+                    continue  # nothing of it could be scored
                 by[name] = _summary(correct[rows], confidence[rows], question[rows], resamples, seed, None)
                 if progress:
                     progress((1 + len(by) / len(self._group_names)) / 2)
@@ -78,6 +84,7 @@ class Columns:
             overall=overall,
             by=by,
             macro=metrics.macro_average(by) if by else None,
+            unscored_groups=tuple(name for name in self._group_names if name not in by),
             unscorable=self.unscorable,
             correct=correct,
             confidence=confidence,
@@ -122,6 +129,7 @@ class Measurement:
     overall: metrics.Summary
     by: dict[str, metrics.Summary]
     macro: metrics.MacroAverage | None
+    unscored_groups: tuple[str, ...]
     unscorable: int
     correct: NDArray[np.int8]
     confidence: NDArray[np.float64]
@@ -161,13 +169,13 @@ def read_columns(
     questions: dict[str, int] = {}
     wanted = [column for column in (correct, confidence, by, question) if column]
     for number, row in enumerate(read_rows(path, wanted, progress=progress)):
-        verdicts, confidences = samples(row.cells[correct]), samples(row.cells[confidence])
+        verdicts, confidences = row.samples(correct), row.samples(confidence)
         if len(verdicts) != len(confidences):
             raise row.error(
                 confidence, f"{len(confidences)} confidences for {len(verdicts)} in column {correct}"
             )
         code = number if question is None else questions.setdefault(str(row.cells[question]), len(questions))
-        group = "" if by is None else str(row.cells[by])
+        group = None if by is None else _group_name(row.cells[by])
         for verdict, stated in zip(verdicts, confidences, strict=True):
             columns.add(
                 _read(as_correct, row, correct, verdict),
@@ -176,6 +184,12 @@ def read_columns(
                 group=group,
             )
     return columns
+
+
+def _group_name(cell: Any) -> str:
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)  # 1 and 1.0 are the same group
+    return "(none)" if cell is None else str(cell)
 
 
 def _read(reader: Callable[[Any], Any], row: Row, column: str, value: Any) -> Any:

@@ -14,7 +14,8 @@ Three readings of the same text:
 ``paper``    the authors' evaluation reading, kept so that published numbers can be reproduced: the last
              block anywhere wins, and a confidence that cannot be read is 0.
 
-Whatever ``strict`` accepts, the other two read in the same way. Every reading takes time linear in the
+Whatever ``strict`` accepts, ``lenient`` reads in the same way, and so does ``paper`` for the parts of the tag
+set (it reads a confidence even where the set has none). Every reading takes time linear in the
 length of the text, whatever the text is.
 """
 
@@ -270,8 +271,8 @@ def _top_level_blocks(text: str, think_open: bool) -> tuple[dict[str, _Blocks], 
 
 
 _NUMBER = re.compile(
-    r"(?<![\w.])(-?(?:[0-9]+(?:\.[0-9]*|,[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"  # 0.85  .5  0,85  1e-2
-    r"\s*(%|/\s*([0-9]+))?"  # 85%  8/10
+    r"(?<![\w.])(-?(?:0,[0-9]+|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?)"  # 0.85  .5  0,85  1e-2
+    r"\s*(%|percent\b|(?:/|out of)\s*([0-9]{1,9}))?"  # 85%  8/10  8 out of 10
 )
 
 
@@ -295,7 +296,7 @@ def read_confidence(text: str) -> tuple[float | None, str]:
         return None, "unreadable-confidence"
     number, suffix, denominator = match.groups()
     value, how = float(number.replace(",", ".")), "decimal-comma" if "," in number else ""
-    if suffix == "%":
+    if suffix in ("%", "percent"):
         value, how = value / 100, "percent"
     elif suffix:
         value, how = (value / int(denominator) if int(denominator) else math.nan), "fraction"

@@ -28,6 +28,7 @@ class _TaskColumns:
     completions: int = 0
     tokens: int = 0
     repaired: Counter[str] = field(default_factory=Counter)
+    unrepaired: Counter[str] = field(default_factory=Counter)
     unscorable: Counter[str] = field(default_factory=Counter)
     verifiers: Counter[str] = field(default_factory=Counter)
     cut_off: int = 0
@@ -44,6 +45,7 @@ class _TaskColumns:
         self.completions += 1
         self.tokens += record["tokens"]
         self.repaired.update(record["repairs"])
+        self.unrepaired.update(record["unrepaired"])
         self.verifiers[record["verifier"]] += 1
         self.cut_off += record["finish_reason"] == "length"
         if correct is None:
@@ -58,6 +60,8 @@ class TaskResult:
     completions: int
     mean_tokens: float
     repair_rate: Mapping[str, float]
+    unrepaired: Mapping[str, int]
+    """Completions that needed a forced answer or confidence from a server that cannot continue one."""
     cut_off_rate: float
     unscorable: Mapping[str, int]
     verifiers: Mapping[str, int]
@@ -74,6 +78,7 @@ class TaskResult:
             "completions": self.completions,
             "tokens": self.mean_tokens,
             "repair_rate": dict(self.repair_rate),
+            "unrepaired": dict(self.unrepaired),
             "cut_off_rate": self.cut_off_rate,
             "unscorable": dict(self.unscorable),
             "verifiers": dict(self.verifiers),
@@ -132,6 +137,7 @@ def _result(task: _TaskColumns, resamples: int) -> TaskResult:
         completions=n,
         mean_tokens=task.tokens / n,
         repair_rate={part: task.repaired[part] / n for part in ("answer", "confidence")},
+        unrepaired=dict(task.unrepaired),
         cut_off_rate=task.cut_off / n,
         unscorable=dict(task.unscorable),
         verifiers=dict(task.verifiers),

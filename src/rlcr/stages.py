@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,8 +36,10 @@ from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, messages
 from rlcr.records import UNFINISHED, Appender, Key, Run
 from rlcr.response import Response, parse
-from rlcr.sample import Completion, Request, Sampler, Sampling
+from rlcr.sample import CannotContinue, Completion, Request, Sampler, Sampling
 from rlcr.verify import Grading, Verdict, Verifier, verify
+
+log = logging.getLogger(__name__)
 
 # Graded together: enough to use all cores, few enough that a bar moves.
 _BATCH = 64
@@ -85,6 +88,7 @@ class _Draft:
     answer_logprobs: list[float] = field(default_factory=list)
     forced_answer: str | None = None
     forced_confidence: str | None = None
+    unrepaired: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -135,6 +139,17 @@ class _Session:
         requests = list(requests)
         if not requests:
             return
+        try:
+            self._collect(stage, requests, sampling)
+        except CannotContinue as error:
+            # What was sampled is worth having without the repair; how many lack it is in the results.
+            log.warning("%s", error)
+            for draft in list(self._drafts.values()):
+                if self._next_stage(draft) == stage:
+                    draft.unrepaired.append(stage)
+                    self._advance(draft)
+
+    def _collect(self, stage: str, requests: list[Request], sampling: Sampling) -> None:
         for completion in self._sampler.sample(requests, sampling):
             draft = self._take(stage, completion)
             self._replies.write([_to_reply(stage, draft, completion, self._next_stage(draft))])
@@ -173,9 +188,13 @@ class _Session:
 
     def _next_stage(self, draft: _Draft) -> str | None:
         response = self._read(draft)
-        if draft.forced_answer is None and needs_answer(response):
+        if draft.forced_answer is None and needs_answer(response) and "answer" not in draft.unrepaired:
             return "answer"
-        if draft.forced_confidence is None and needs_confidence(response):
+        if (
+            draft.forced_confidence is None
+            and needs_confidence(response)
+            and "confidence" not in draft.unrepaired
+        ):
             return "confidence"
         return None
 
@@ -307,6 +326,7 @@ def _to_record(draft: _Draft, evaluation: Evaluation) -> dict[str, Any]:
         "think_open": draft.think_open,
         "forced_answer": draft.forced_answer,
         "forced_confidence": draft.forced_confidence,
+        "unrepaired": draft.unrepaired,
         "finish_reason": draft.finish_reason,
         "tokens": draft.tokens,
         "prompt_tokens": draft.prompt_tokens,

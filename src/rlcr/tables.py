@@ -32,6 +32,24 @@ class Row:
     file: Path
     line: int
     cells: dict[str, Any]
+    plain_text: bool = False
+    """Whether every cell is text, as in CSV, where a list is written as JSON."""
+
+    def samples(self, column: str, *, of_text: bool = False) -> list[Any]:
+        """The values of a cell: a list holds several samples of one question, anything else is one.
+
+        In CSV ``[0, 1]`` is a list of numbers in a column of numbers, and a text in one ``of_text``, where
+        a list looks like ``["a", "b"]``.
+        """
+        cell = self.cells[column]
+        if self.plain_text and cell.lstrip().startswith("["):
+            try:
+                decoded = json.loads(cell)
+            except (ValueError, RecursionError):
+                return [cell]
+            if isinstance(decoded, list) and not (of_text and any(not isinstance(v, str) for v in decoded)):
+                cell = decoded
+        return list(cell) if isinstance(cell, (list, tuple)) else [cell]
 
     def error(self, column: str, problem: str) -> RlcrError:
         """The error that says what is wrong in which cell."""
@@ -45,10 +63,13 @@ def read_rows(path: Path | str, columns: Sequence[str], *, progress: Progress | 
     ``.ndjson`` and ``.json``; gzip by its content. In Parquet a "line" is the number of the row.
     """
     path = Path(path)
+    try:
+        path.stat()
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        raise RlcrError(f"{path}: {'no such file' if missing else error.strerror}") from None
     if path.is_dir():
         raise RlcrError(f"{path}: is a directory; give a .jsonl, .csv or .parquet file")
-    if not path.exists():
-        raise RlcrError(f"{path}: no such file")
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     readers = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl, ".ndjson": _jsonl, ".json": _jsonl}
     if suffix not in readers:
@@ -75,8 +96,7 @@ def _no_column(where: str, column: str, present: list[str]) -> RlcrError:
 def _open_text(path: Path) -> Iterator[tuple[IO[str], IO[bytes]]]:
     """The text of a file, gunzipped if need be, and the raw file beneath it, whose position is progress."""
     with open(path, "rb") as raw:
-        zipped = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
+        zipped = raw.peek(2)[:2] == b"\x1f\x8b"
         # Cast because the stubs do not know that GzipFile is a good buffer for TextIOWrapper.
         buffer: Any = gzip.GzipFile(fileobj=raw) if zipped else raw
         with io.TextIOWrapper(buffer, encoding="utf-8-sig", newline="") as text:
@@ -106,6 +126,8 @@ def _jsonl(path: Path, _: Sequence[str], progress: Progress | None) -> Iterator[
             raise RlcrError(f"{path}, line {line}: JSON nested too deeply") from None
         except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
             raise _unreadable(path, line, error) from None
+        except ValueError as error:  # a number of more digits than Python reads
+            raise RlcrError(f"{path}, line {line}: not JSON we can read: {error}") from None
 
 
 def _csv(path: Path, columns: Sequence[str], progress: Progress | None) -> Iterator[Row]:
@@ -115,6 +137,8 @@ def _csv(path: Path, columns: Sequence[str], progress: Progress | None) -> Itera
         reader = csv.reader(text, strict=True)
         try:
             header = next(reader, [])
+            if len(set(header)) < len(header):
+                raise RlcrError(f"{path}, line 1: two columns have the same name")
             for column in columns:
                 if header and column not in header:
                     raise _no_column(f"{path}, line 1", column, header)
@@ -127,7 +151,7 @@ def _csv(path: Path, columns: Sequence[str], progress: Progress | None) -> Itera
                     raise RlcrError(
                         f"{path}, line {reader.line_num}: {len(values)} cells under {len(header)} columns"
                     )
-                yield Row(path, reader.line_num, dict(zip(header, values, strict=True)))
+                yield Row(path, reader.line_num, dict(zip(header, values, strict=True)), plain_text=True)
         except csv.Error as error:
             raise RlcrError(f"{path}, line {reader.line_num}: not CSV: {error}") from None
         except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
@@ -167,23 +191,9 @@ def _parquet(path: Path, columns: Sequence[str], progress: Progress | None) -> I
 # --- cells ------------------------------------------------------------------------------------------
 
 
-def samples(cell: Any) -> list[Any]:
-    """The values of a cell: a list holds several samples of one question (in CSV written as JSON).
-
-    >>> samples("[0.5, 0.7]"), samples([1, 0]), samples(0.5)
-    ([0.5, 0.7], [1, 0], [0.5])
-    """
-    if isinstance(cell, str) and cell.lstrip().startswith("["):
-        try:
-            cell = json.loads(cell)
-        except json.JSONDecodeError:
-            return [cell]  # an ordinary text that begins with a bracket
-    return list(cell) if isinstance(cell, (list, tuple)) else [cell]
-
-
 def as_correct(value: Any) -> bool | None:
     """A verdict cell: true/false, 1/0, "correct"/"wrong"; empty or "unscorable" is None. Else ValueError."""
-    if value is None or (isinstance(value, float) and value != value):
+    if value is None:
         return None
     if isinstance(value, (bool, int, float)) and value in (0, 1):
         return bool(value)
@@ -193,7 +203,7 @@ def as_correct(value: Any) -> bool | None:
             return True
         if text in ("0", "0.0", "false", "wrong"):
             return False
-        if text in ("", "nan", "none", "null", "unscorable"):
+        if text in ("", "none", "null", "unscorable"):
             return None
     raise ValueError(f"{value!r} is neither right nor wrong; expected 1 or 0, true or false, or empty")
 
@@ -204,11 +214,12 @@ def as_confidence(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = None
     if number is None or isinstance(value, bool):
-        raise ValueError(f"{value!r} is not a number; a confidence is a number from 0 to 1")
+        raise ValueError(f"{str(value)[:40]!r} is not a number; a confidence is a number from 0 to 1")
     if not 0 <= number <= 1:
         hint = " (a percentage? divide by 100)" if 1 < number <= 100 else ""
+        hint = " (leave it empty where there is none)" if number != number else hint
         raise ValueError(f"confidence {number:g} is outside [0, 1]{hint}")
     return number

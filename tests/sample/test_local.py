@@ -10,6 +10,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 from tests.tiny import tiny_model, tiny_tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion, Request, Sampling
@@ -293,6 +294,22 @@ def test_prompts_without_a_template_and_an_open_think(model, tokenizer) -> None:
     assert not completion.think_open
     opened = tiny_tokenizer(chat_template=tokenizer.chat_template + "<think>\n")
     assert run(LocalSampler(model, opened, name="x"), [Request("k", user("x"))], GREEDY)["k", 0].think_open
+
+
+def test_a_template_writes_its_own_first_token_and_plain_text_gets_the_tokenizers(model) -> None:
+    for template, wanted in (("<|im_start|>{{ messages[0].content }}", "<|im_start|>sum"), (None, None)):
+        tokenizer = tiny_tokenizer(chat_template=template)
+        tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+            "<|im_start|> $A", None, [("<|im_start|>", 1)]
+        )
+        assert tokenizer("sum")["input_ids"][0] == 1
+        ids = tokenizer(wanted or "User: sum\n\nAssistant:", add_special_tokens=wanted is None)["input_ids"]
+        assert ids.count(1) == 1
+        sampler = LocalSampler(model, tokenizer, name="x")
+        completion = run(sampler, [Request("k", user("sum"), prefix="the")], GREEDY)["k", 0]
+        everything = [*ids, *tokenizer("the", add_special_tokens=False)["input_ids"]]
+        assert completion.prompt_tokens == len(everything)
+        check_logprobs(model, everything, completion)
 
 
 def test_sampled_frequencies_match_the_softmax() -> None:

@@ -60,7 +60,7 @@ def test_without_choices_the_gold_says_what_is_known(answer):
 
 def test_without_choices_a_gold_may_be_letter_or_text_alone():
     assert verdict("A) bank", "A", None).outcome == "correct"
-    assert verdict("bank", "A", None).outcome == "wrong"
+    assert verdict("bank", "A", None).outcome == "unscorable"
     assert verdict("A) bank", "bank", None).outcome == "correct"
     assert verdict("A", "bank", None).outcome == "wrong"
 

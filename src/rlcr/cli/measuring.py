@@ -39,6 +39,8 @@ def metrics(
     A list in a cell holds several samples of that question; questions are then what the bootstrap
     resamples. An empty verdict is unscorable: counted, and left out.
     """
+    if plot:
+        figures.check_name(plot)
     with progress_bar("reading") as reading:
         columns = measure.read_columns(
             file, correct=correct, confidence=confidence, by=by, question=question, progress=reading
@@ -67,6 +69,12 @@ def score(
     choices: Annotated[
         str | None, typer.Option(metavar="COL", help="Column of options, for the choice verifier.")
     ] = None,
+    id: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column that identifies a row in --out.")
+    ] = None,
+    think_open: Annotated[
+        bool, typer.Option("--think-open", help="The prompt ended inside <think>, so outputs begin there.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a line of JSON for each completion.")
     ] = None,
@@ -74,8 +82,8 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Grade generations made anywhere: parse them, verify the answers, measure the confidences."""
-    with progress_bar("grading") as reading, progress_bar("measuring") as measuring:
-        scores = grader.score_file(
+    with progress_bar("grading") as reading:
+        graded = grader.grade_file(
             file,
             completion=completion,
             gold=gold,
@@ -83,11 +91,13 @@ def score(
             verifier=verifier,
             grading=grading,
             choices=choices,
+            id=id,
+            think_open=think_open,
             out=out,
-            resamples=resamples,
-            reading=reading,
-            measuring=measuring,
+            progress=reading,
         )
+    with progress_bar("measuring") as measuring:
+        scores = graded.finish(resamples=resamples, progress=measuring)
     if as_json:
         print(json.dumps(scores.to_dict()))
     else:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcr.errors import RlcrError
+from rlcr.files import new_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours: told apart by colour-blind readers and in grey print.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#8A8A8A"
+_KINDS = (".png", ".svg", ".pdf")
 _SERIES = (BLUE, ORANGE, GREEN, RED)
 
 
@@ -26,13 +28,17 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def check_name(path: Path) -> None:
+    """Raise unless a figure can be written under this name: before the work, not after it."""
+    if path.suffix.lower() not in _KINDS or path.is_dir():
+        raise RlcrError(f"{path}: cannot write the figure: its name must end in {', '.join(_KINDS)}")
+
+
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure; the ending of the name (png, svg, pdf) says how."""
-    try:
-        figure.savefig(path, dpi=160)
-    except (ValueError, OSError) as error:
-        path.unlink(missing_ok=True)
-        raise RlcrError(f"{path}: cannot write the figure: {error}") from None
+    """Write a figure; the ending of the name says how. What was there before stays if that fails."""
+    check_name(path)
+    with new_file(path) as out:
+        figure.savefig(out, dpi=160, format=path.suffix[1:].lower())
 
 
 def reliability_diagram(curve: ReliabilityCurve, summary: Summary, title: str) -> Figure:
@@ -65,7 +71,7 @@ def reliability_diagram(curve: ReliabilityCurve, summary: Summary, title: str) -
     # Words stay outside the square: points may lie anywhere in it.
     headline = "   ".join(f"{label} {_short(summary, name)}" for name, label in _HEADLINE)
     axes.set_title(f"{headline}   n = {summary.n:,}", fontsize="small")
-    figure.suptitle(title)
+    figure.suptitle(title, parse_math=False)  # a file's name is not a formula
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     return figure
 

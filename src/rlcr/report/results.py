@@ -133,6 +133,9 @@ def print_results(results: Results) -> None:
         table.add_row(*map(escape, _cells(line)))
     console.print(table)
     console.print(escape(_footnote(results)), soft_wrap=True)
+    for name, task in results.tasks.items():
+        for part, count in task.unrepaired.items():
+            console.print(escape(f"{name}: {count} without {part}: the server cannot continue a response"))
     lost = {name: task.unscorable for name, task in results.tasks.items()} | dict(results.unscored)
     for name, reasons in lost.items():
         for reason, count in reasons.items():

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from rlcr.errors import RlcrError
 from rlcr.prompts import Message
 
 Span = tuple[int, int]
@@ -56,7 +57,8 @@ class Completion:
 
     ``logprobs`` are the log-probabilities of the sampled tokens under the untempered model (temperature 1),
     ``token_spans`` the characters of ``text`` that each token covers: a token that holds only a part of a
-    character covers that character. All three are empty where a server does not return them.
+    character covers that character, the token that ends a response covers nothing. All three are empty
+    where a server does not return them.
     ``think_open`` says that the rendered prompt ended inside ``<think>``.
     """
 
@@ -70,6 +72,10 @@ class Completion:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     think_open: bool = False
+
+
+class CannotContinue(RlcrError):
+    """This sampler cannot continue a response that was begun: ``Request.prefix`` is beyond it."""
 
 
 class Sampler(Protocol):

@@ -207,8 +207,11 @@ class Batch:
         ended_B = np.isin(choice.tokens_B, self.eos) | (self.counts[seats_B] >= self.limits[seats_B])
         if self.maker.stops:
             for index in np.flatnonzero(~ended_B).tolist():
-                row = rows[index]
-                ended_B[index] = self.maker.stops_at(row.group.job, self._written(row)[0])
+                row, done = rows[index], rows[index].group.job.done
+                fresh = self.tokens[row.seat, : self.counts[row.seat]]  # a view: nothing is copied here
+                ended_B[index] = self.maker.stops_at(
+                    row.group.job, [*done, *fresh.tolist()] if done else fresh
+                )
         return ended_B
 
     def _make_room(self) -> None:

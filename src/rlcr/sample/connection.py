@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import random
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from rlcr.errors import RlcrError
+
+log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -117,6 +120,10 @@ class Connection:
             if failures >= server.attempts:
                 raise RlcrError(
                     f"{what}: {server.url} failed {failures} times, the last time with: {problem}"
+                )
+            if failures > 1:  # once is nothing; more, and people wonder why nothing moves
+                log.warning(
+                    "%s: %s; trying again (%d of %d)", server.url, problem, failures + 1, server.attempts
                 )
             longest = server.backoff * 2 ** min(failures - 1, MOST_DOUBLINGS)
             await asyncio.sleep(min(problem.wait + random.uniform(0, longest), LONGEST_WAIT))

@@ -29,7 +29,7 @@ from typing import Literal
 
 from rlcr.errors import RlcrError
 from rlcr.prompts import ChatTokenizer, opens_think
-from rlcr.sample import Completion, Request, Sampling, wire
+from rlcr.sample import CannotContinue, Completion, Request, Sampling, wire
 from rlcr.sample.connection import Connection, PassingError, RefusedError, Server, connect, import_openai
 
 MODES = ("auto", "chat", "completion")
@@ -156,7 +156,8 @@ class EndpointSampler:
             except RefusedError as refusal:
                 if self._adapt(refusal, body):
                     return await call()
-                raise RlcrError(await self._explain(refusal, connection, request, body)) from None
+                kind = CannotContinue if _refuses_prefill(refusal, body) else RlcrError
+                raise kind(await self._explain(refusal, connection, request, body)) from None
             think_open = None if prompt is None else opens_think(prompt)
             try:
                 return wire.completions(
@@ -189,7 +190,7 @@ class EndpointSampler:
             hint = "; set RLCR_API_KEY or OPENAI_API_KEY to a key that this server accepts"
         elif refusal.status == 404:
             hint = await _hint_for_404(connection, self.name)
-        elif "continue_final_message" in body and wire.PREFILL_REFUSED.search(refusal.said):
+        elif _refuses_prefill(refusal, body):
             hint = (
                 "; it does not continue a response begun in chat mode: use completion mode with the model's"
                 " tokenizer, or a server that does (vLLM, SGLang, llama.cpp)"
@@ -198,7 +199,12 @@ class EndpointSampler:
             hint = "; use completion mode, or start the server with a chat template"
         elif wire.TOO_LONG.search(refusal.said):
             hint = "; ask for fewer tokens, or start the server with a longer context"
-        return f"request {request.key!r}: {self._server.url} says {refusal}{hint}"
+        name = request.key.partition("\0")[0]  # what follows tells the samples of a problem apart
+        return f"request {name!r}: {self._server.url} says {refusal}{hint}"
+
+
+def _refuses_prefill(refusal: RefusedError, body: wire.Json) -> bool:
+    return "continue_final_message" in body and bool(wire.PREFILL_REFUSED.search(refusal.said))
 
 
 def list_models(base_url: str) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from rlcr.errors import RlcrError
 from rlcr.prompts import opens_think, render_messages
 from rlcr.sample import Completion, Request, Sampling
@@ -134,14 +136,15 @@ class Maker:
         found = [at for stop in self.sampling.stop if (at := text.find(stop)) >= 0]
         return min(found) if found else None
 
-    def stops_at(self, job: Job, ids: Sequence[int]) -> bool:
-        """Whether the last of these tokens completes a stop string."""
+    def stops_at(self, job: Job, ids: Sequence[int] | np.ndarray) -> bool:
+        """Whether the last of these tokens completes a stop string. Looks at no more of them than it must."""
         # The bytes that could hold one that ends in the last token; nearly always they do not.
-        tail, index = self.reader.raw(ids[-1]), len(ids) - 1
+        tail, index = self.reader.raw(int(ids[-1])), len(ids) - 1
         wanted = len(tail) + self.stop_bytes - 1
         while index > 0 and len(tail) < wanted:
             index -= 1
-            tail = self.reader.raw(ids[index]) + tail
+            tail = self.reader.raw(int(ids[index])) + tail
         if not any(stop in tail for stop in self.stops):
             return False
-        return self.cut(continuation_spans(self.tokenizer, job.prefix_ids, ids)[0]) is not None
+        whole = [int(token) for token in ids]
+        return self.cut(continuation_spans(self.tokenizer, job.prefix_ids, whole)[0]) is not None

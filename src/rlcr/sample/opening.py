@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from rlcr.errors import RlcrError
 from rlcr.sample import Sampler
 
 
@@ -18,6 +20,8 @@ def open_sampler(model: str, **options: Any) -> Sampler:
 
         url, _, name = model.partition("#")
         return EndpointSampler(url, name or None, **options)
+    if re.match(r"[\w.-]+:\d+(/|$)", model):
+        raise RlcrError(f"{model}: if this is a server, write http://{model}")
     from rlcr.sample.local import LocalSampler
 
     return LocalSampler.load(model, **options)

@@ -89,7 +89,7 @@ def load(
     if size is not None and size < 1:
         raise RlcrError(f"size must be at least 1, got {size}")
     if is_built_file(name):
-        return _load_built(name, split, size, seed, verifier, settings)
+        return _load_built(name, size, seed, verifier, settings)
     task = get_task(name)
     request = _request(task, split, size, seed, data_dir, verifier, settings)
     return _task_set(request, task.build(request))
@@ -101,13 +101,13 @@ def is_built_file(name: str) -> bool:
 
 
 def _load_built(
-    path: str, split: str, size: int | None, seed: int, verifier: str | None, settings: dict[str, Any]
+    path: str, size: int | None, seed: int, verifier: str | None, settings: dict[str, Any]
 ) -> TaskSet:
     if verifier or settings:
         given = [*(["verifier"] if verifier else []), *settings]
         raise RlcrError(f"{path}: {', '.join(given)} cannot be set for problems that are already built")
     request = Request(
-        task=path, split=split, seed=seed, size=size, usual_size=None,
+        task=path, split="as built", seed=seed, size=size, usual_size=None,
         verifier="as built", instruction="", settings={}, data_dir=None,
     )  # fmt: skip
     return _task_set(request, take(Table((Path(path),), Path(path).name), read_problems(path), request))

@@ -18,7 +18,7 @@ from typing import Any
 
 from rlcr.errors import RlcrError, nearest
 from rlcr.problem import Problem
-from rlcr.tables import Row, samples
+from rlcr.tables import Row
 from rlcr.tasks import hub
 from rlcr.tasks.source import Table, cell, text
 from rlcr.tasks.take import take
@@ -74,7 +74,8 @@ def _problem(row: Row, number: int, request: Request) -> Problem:
 
 
 def _aliases(row: Row, column: str) -> tuple[str, ...]:
-    aliases = [alias for alias in samples(cell(row, column)) if alias is not None]
+    cell(row, column)  # says which columns there are if this is none of them
+    aliases = [alias for alias in row.samples(column, of_text=True) if alias is not None]
     if any(isinstance(alias, (dict, list)) for alias in aliases):
         raise row.error(column, "expected one answer, or a list of aliases")
     stripped = tuple(str(alias).strip() for alias in aliases if str(alias).strip())

@@ -43,7 +43,7 @@ class Request:
             raise RlcrError(
                 f"{self.task}: {self.size:,} problems asked for, but the {self.split} source holds {found:,}"
             )
-        if self.usual_size is not None and found < self.usual_size:
+        if self.size is None and self.usual_size is not None and found < self.usual_size:
             return [f"all {found:,} problems at hand instead of the paper's {self.usual_size:,}"]
         return []
 

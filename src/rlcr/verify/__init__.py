@@ -79,7 +79,7 @@ def verify(
     [Verdict(outcome='correct', reason=''), Verdict(outcome='wrong', reason='no answer')]
     """
     if len(problems) != len(answers):
-        raise ValueError(f"{len(problems)} problems but {len(answers)} answers")
+        raise RlcrError(f"{len(problems)} problems but {len(answers)} answers")
     rows_of: defaultdict[str, list[int]] = defaultdict(list)
     for row, problem in enumerate(problems):
         rows_of[problem.verifier].append(row)

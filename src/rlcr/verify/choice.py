@@ -13,6 +13,7 @@ authors' "Option A which is : bank". An answer may be any of these, boxed, in bo
 - A text that is word for word that of an option names this one, even where it is the same as another's but
   for an article ("ground" and "the ground" do occur in one question).
 - Options with word for word the same text are the same option.
+- A text against a gold that is a letter, where the options are not known, is unscorable.
 - More than one option ("A and B", "A) bank, C) mall") is wrong, and so is an answer that names none.
 """
 
@@ -101,7 +102,11 @@ def _compare(named: Named, golds: Sequence[Named], choices: Mapping[str, str], m
         # Where the options are not known, a gold may be a text and nothing else.
         if not gold_letters and named.text and gold.text and same_text(named.text, gold.text):
             return CORRECT
-    return WRONG if letters else Verdict("wrong", "names no option")
+    if letters:
+        return WRONG
+    if not choices and named.text and not any(gold.text for gold in golds):
+        return Verdict("unscorable", "a text against the bare letter of an unknown option: give the choices")
+    return Verdict("wrong", "names no option")
 
 
 def _letters(named: Named, choices: Mapping[str, str]) -> set[str]:
