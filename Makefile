@@ -25,8 +25,9 @@ quickstart:
 	@echo "make quickstart: not there yet. It will train a small model with RLCR; see README.md for what works today." >&2
 	@exit 1
 
+# One thread for each of the two processes: more of them than cores, and torch crawls.
 test: setup
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 check: setup
 	$(BIN)/ruff check
