@@ -13,7 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import bench_metrics
-
 import bench_reward
 
 BENCHMARKS = {"metrics": bench_metrics.run, "reward": bench_reward.run}
