@@ -185,7 +185,7 @@ def check_incentives(rule: ScoringRule | str | Loss, lam: float = 1.0) -> Incent
         raise RlcrError(f"rule {rule.name}: the loss at confidence {q:.3g} is not a finite number")
 
     best_q, best_loss = _best_statement(p, if_right, if_wrong)
-    honest_loss = _expected_loss(p, if_right, if_wrong)
+    honest_loss = expected_loss(p, if_right, if_wrong)
     gain = np.nan_to_num(honest_loss - best_loss, nan=0.0)
     # A rule may be flat around its minimum, where rounding picks a neighbour: not a gain.
     dishonest = int(np.argmax(gain))
@@ -208,7 +208,7 @@ def check_incentives(rule: ScoringRule | str | Loss, lam: float = 1.0) -> Incent
     )
 
 
-def _expected_loss(p: Floats, if_right: Floats, if_wrong: Floats) -> Floats:
+def expected_loss(p: Floats, if_right: Floats, if_wrong: Floats) -> Floats:
     """P * S(., 1) + (1 - p) * S(., 0), where a loss that cannot happen (0 * inf) costs nothing."""
     with np.errstate(invalid="ignore"):
         return np.where(p == 0, 0, p * if_right) + np.where(p == 1, 0, (1 - p) * if_wrong)
@@ -216,7 +216,7 @@ def _expected_loss(p: Floats, if_right: Floats, if_wrong: Floats) -> Floats:
 
 def _best_statement(p: Floats, if_right: Floats, if_wrong: Floats) -> tuple[Floats, Floats]:
     """For each chance p of being right, the q of the grid with the least expected loss, and that loss."""
-    losses_PQ = _expected_loss(p[:, None], if_right[None, :], if_wrong[None, :])
+    losses_PQ = expected_loss(p[:, None], if_right[None, :], if_wrong[None, :])
     losses_PQ = np.where(np.isnan(losses_PQ), np.inf, losses_PQ)
     best = np.argmin(losses_PQ, axis=1)
     return p[best], losses_PQ[np.arange(len(p)), best]

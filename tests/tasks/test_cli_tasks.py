@@ -74,6 +74,40 @@ def test_overlap_of_a_split_and_a_built_file(data: str, tmp_path: Path) -> None:
     assert result.output.splitlines()[1:] == ["normalised\tgsm8k/train/0\tgsm8k/test/8"]
 
 
+@pytest.mark.parametrize(
+    ("task", "setting", "message"),
+    [
+        ("gsm8k", "seed=3", "gsm8k: seed is an option of its own: --seed"),
+        ("gsm8k", "size=3", "gsm8k: size is an option of its own: --size"),
+        ("file", "verifier=math", "file: verifier is an option of its own: --verifier"),
+        ("gym", "data_dir=x", "gym: data_dir is an option of its own: --data-dir"),
+        ("arms", "name=x", "arms: name is an option of its own: the task itself"),
+        ("bigmath-digits", "max_solve_rate=abc", "must be a number, got 'abc'"),
+        ("bigmath-digits", "max_solve_rate=NaN", "must be a number, got nan"),
+        ("triviaqa", "max_aliases=foo", "must be a whole number, got 'foo'"),
+        ("file", "path=5", "5: no such file"),
+    ],
+)
+def test_settings_that_cannot_be_used(task: str, setting: str, message: str, data: str) -> None:
+    error = run(app, ["show", task, "--data-dir", data, "--set", setting]).exception
+    assert isinstance(error, RlcrError)
+    assert message in str(error)
+    assert "\n" not in str(error)
+
+
+def test_a_text_may_look_like_a_number(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("5,2024\nWho?,me\n")
+    settings = ["--set", f"path={tmp_path / 'mine.csv'}", "--set", "question=5", "--set", "gold=2024"]
+    result = run(app, ["show", "file", *settings])
+    assert result.exit_code == 0, result.output
+    assert "gold: me" in result.output
+
+
+def test_a_list_as_a_setting(tmp_path: Path) -> None:
+    result = run(app, ["show", "arms", "-n", "0", "--set", "arms=2", "--set", "prior=[1, 3]"])
+    assert result.exit_code == 0, result.output
+
+
 def test_mistakes_are_raised_for_the_main_program(data: str) -> None:
     result = run(app, ["show", "gsm8", "--data-dir", data])
     assert isinstance(result.exception, RlcrError)

@@ -145,6 +145,21 @@ def test_bigmath_filters(write: Write, data_dir: Path) -> None:
     assert len(wide.problems) >= len(train.problems)
 
 
+def test_bigmath_csv_without_some_solve_rates(data_dir: Path) -> None:
+    (data_dir / "bigmath").mkdir()
+    path = data_dir / "bigmath" / "train.csv"
+    rows = [f"How many is {n}?,{n},x,{0.5 if n % 2 else ''}" for n in range(200)]
+    path.write_text("problem,answer,source,llama8b_solve_rate\n" + "\n".join(rows))
+    train = load("bigmath-digits", "train", data_dir=data_dir)
+    assert "100 rows left out: no solve rate" in train.notes
+    assert {problem.extras["solve_rate"] for problem in train.problems} == {0.5}
+    path.write_text("problem,answer,source,llama8b_solve_rate\n" + rows[1] + "\nWhy?,1,x,often\n")
+    with pytest.raises(
+        RlcrError, match="line 3, column llama8b_solve_rate: expected a number, found 'often'"
+    ):
+        load("bigmath-digits", "train", data_dir=data_dir)
+
+
 def test_bigmath_never_leaks_whatever_seed_and_bounds(write: Write, data_dir: Path) -> None:
     rows = [bigmath_row(n, rate=(n % 10) / 10) for n in range(600)]
     # The same questions again, in other letters.

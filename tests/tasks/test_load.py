@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,12 @@ def test_the_dict_says_the_name_of_each_task() -> None:
         ({"name": "gsm8k", "data_dir": "nowhere"}, "--data-dir: nowhere is not a directory"),
         ({"name": "file"}, "file: give the setting path"),
         ({"name": "gym"}, "gym: give the setting dataset"),
+        ({"name": "file", "path": 5}, "file: path must be text, got 5"),
+        ({"name": "bigmath-digits", "max_solve_rate": "abc"}, "max_solve_rate must be a number, got 'abc'"),
+        ({"name": "bigmath-digits", "max_solve_rate": [0.5]}, "max_solve_rate must be a number, got [0.5]"),
+        ({"name": "triviaqa", "max_aliases": "foo"}, "max_aliases must be a whole number, got 'foo'"),
+        ({"name": "triviaqa", "max_aliases": True}, "max_aliases must be a whole number, got True"),
+        ({"name": "arms", "prior": [1, "x"]}, "arms: prior must be a number, got [1, 'x']"),
         ({"name": "absent.jsonl"}, "absent.jsonl: no such file"),
     ],
 )
@@ -104,6 +111,35 @@ def test_a_broken_parquet(data_dir: Path) -> None:
     (data_dir / "gsm8k").mkdir()
     (data_dir / "gsm8k" / "test.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(RlcrError, match="not a readable Parquet file"):
+        load("gsm8k", data_dir=data_dir)
+
+
+def array_file(data_dir: Path, content: str) -> None:
+    (data_dir / "gsm8k").mkdir()
+    (data_dir / "gsm8k" / "test.json").write_text(content)
+
+
+def test_an_array_with_a_row_longer_than_a_block(data_dir: Path) -> None:
+    rows = [{"question": "q" * size, "answer": "#### 1"} for size in (1, 5_000_000, 2)]
+    array_file(data_dir, json.dumps(rows))
+    assert [len(problem.question) for problem in load("gsm8k", data_dir=data_dir).problems] == [
+        1,
+        5_000_000,
+        2,
+    ]
+
+
+def test_a_broken_array_is_not_read_again_and_again(data_dir: Path) -> None:
+    array_file(data_dir, '[{"question": "q", "answer": "#### 1"}, {"question" 7},' + " " * 50_000_000 + "]")
+    started = time.process_time()
+    with pytest.raises(RlcrError, match=r"test\.json, row 2: not JSON, or cut short: Expecting ':'"):
+        load("gsm8k", data_dir=data_dir)
+    assert time.process_time() - started < 5
+
+
+def test_an_array_nested_too_deeply(data_dir: Path) -> None:
+    array_file(data_dir, '[{"question": ' + "[" * 200_000)
+    with pytest.raises(RlcrError, match=r"test\.json, row 1: JSON nested too deeply"):
         load("gsm8k", data_dir=data_dir)
 
 
@@ -181,6 +217,7 @@ def test_own_parquet_with_choices(tmp_path: Path) -> None:
     [
         ([{"question": "q", "answer": None}], {}, "line 1, column answer: no gold"),
         ([{"question": "q", "answer": []}], {}, "line 1, column answer: no gold"),
+        ([{"question": "q", "answer": float("nan")}], {}, "line 1, column answer: no gold"),
         ([{"question": "q", "answer": {"x": 1}}], {}, "expected one answer"),
         ([{"question": "q", "answer": "a"}], {"gold": "anser"}, "no column anser; did you mean answer"),
         ([{"question": "q", "answer": "a", "v": "mth"}], {"verifier_column": "v"}, "did you mean math"),
@@ -208,7 +245,16 @@ def test_overlap_finds_exact_and_normalised_duplicates() -> None:
     )
     assert found.exact == (("a/0", "b/0"),)
     assert found.normalised == (("a/0", "b/1"),)
-    assert str(found).startswith("3 and 4 problems: 1 exact duplicates, 1 more")
+    assert str(found).startswith("3 and 4 problems: of the second, 1 are exact duplicates, 1 more")
+
+
+def test_overlap_counts_a_problem_once_and_prints_a_few() -> None:
+    problems = [Problem(str(n), ("Who?", "who")[n % 2], ("g",), "exact") for n in range(10_000)]
+    found = overlap(problems[:5_000:2], problems)
+    assert (len(found.exact), len(found.normalised)) == (5_000, 5_000)
+    assert found.exact[1] == ("0", "2")
+    assert len(str(found).splitlines()) == 22
+    assert str(found).endswith("… and 9,980 more")
 
 
 def test_overlap_looks_past_paragraphs() -> None:

@@ -83,6 +83,15 @@ def test_gold_that_does_not_parse_is_unscorable_unless_the_text_is_equal():
     ]
 
 
+# Each would keep sympy busy for longer than any limit, some while they are read.
+ENDLESS = [
+    r"\binom{1000000}{500000}", r"\Gamma(100000000)", r"\gcd(9^{9^9}, 3)", "e^{e^{e^{e^{e}}}}", "(x+1)^{9999}",
+    "(x+y+z)^{2000}", r"\frac{1}{(x+1)^{500}}", r"(1+\sqrt{2})^{9999}", r"(1+\sqrt2+\sqrt3+\sqrt5)^{100}",
+    "(x+1)(x+2)^{30}(y+z)^{30}", r"\sin(" * 9 + "1" + ")" * 9, r"\prod_{n=1}^{10^7} n", r"\sum_{n=1}^{10^9} n^n",
+    r"\sum_{m=1}^{1000} \sum_{n=1}^{1000} \sin(mn)", r"\int_0^1 \int_0^1 e^{x^{x^x}} dx dx", r"\int e^{x^x} dx",
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -92,6 +101,7 @@ def test_gold_that_does_not_parse_is_unscorable_unless_the_text_is_equal():
         ("3!!!!", "answer is too large to evaluate"),
         ("1e999999999", "answer is too large to evaluate"),
         ("x^{10^{9}}", "answer is too large to evaluate"),
+        *((text, "answer is too large to evaluate") for text in ENDLESS),
         ("1" * 1_000_000, "answer is longer than 2,000 characters"),
         ("(" * 50 + "2" + ")" * 50, "answer nests brackets more than 10 deep"),
         ("9**9**9**9", ""),
@@ -104,6 +114,23 @@ def test_what_cannot_be_evaluated_is_wrong(answer, reason):
     verdict = verdicts([("2", answer)])[0]
     assert verdict.outcome == "wrong"
     assert reason is None or verdict.reason == reason
+
+
+def test_what_is_long_but_can_be_evaluated_is():
+    pairs = [
+        (r"\frac{2024}{2025}", r"\sum_{k=1}^{2024} \frac{1}{k(k+1)}"),
+        ("2049300", r"\sum_{k=1}^{2024} k"),
+        ("500000000500000000", r"\sum_{k=1}^{10^9} k"),
+        ("120", r"\binom{10}{3}"),
+        ("24", r"\Gamma(5)"),
+        ("6", r"\gcd(12, 18)"),
+        ("2", r"\int_0^\pi \sin(x) dx"),
+        (r"\frac{\pi^2}{6}", r"\sum_{n=1}^\infty \frac{1}{n^2}"),
+        ("(x+1)^{50}", "(1+x)^{50}"),
+        ("(x+1)^{9999}", "(1+x)^{9999}"),
+        (r"\binom{1000000}{500000}", r"$\binom{1000000}{500000}$"),
+    ]
+    assert [(*pair, v) for pair, v in zip(pairs, verdicts(pairs), strict=True) if not v.correct] == []
 
 
 def test_large_golds():

@@ -16,7 +16,7 @@ from rlcr.verify._math_pool import POOL, Job, compare, settle
 from rlcr.verify._pool import Pool
 from rlcr.verify.math import verify_math
 
-RUNAWAY = r"\binom{1000000}{500000}"  # evaluated while it is parsed, so no check of ours can see it coming
+RUNAWAY = r"\int_0^1 \frac{\ln(1+x)}{x^2+1} dx"  # small, but sympy does not find its value in any time
 PROBLEM = Problem("1", "", (r"\frac{1}{2}",), "math")
 
 

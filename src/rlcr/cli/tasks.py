@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rlcr.tasks import load, view, write_problems
+from rlcr.tasks import load_with, view, write_problems
 
 app = typer.Typer(help="Sets of problems: list them, look at them, build them, compare them.")
 
@@ -45,8 +45,8 @@ def show(
     settings: Settings = None,
 ) -> None:
     """Print problems as a model gets them, with gold, verifier and provenance."""
-    given = view.read_settings(settings or [])
-    tasks = load(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, **given)
+    given = view.read_settings(name, settings or [])
+    tasks = load_with(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, settings=given)
     print(view.show(tasks, count, prompt))
 
 
@@ -62,8 +62,8 @@ def build(
     settings: Settings = None,
 ) -> None:
     """Write the problems of a task. The same seed gives the same bytes on any machine."""
-    given = view.read_settings(settings or [])
-    tasks = load(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, **given)
+    given = view.read_settings(name, settings or [])
+    tasks = load_with(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, settings=given)
     write_problems(out, tasks.problems)
     print(view.provenance(tasks))
 

@@ -10,6 +10,7 @@ machine and Python version (:mod:`rlcr.tasks.seeded`). Docs: ``docs/tasks.md``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from rlcr.tasks import (
 )
 from rlcr.tasks.built import read_problems, write_problems
 from rlcr.tasks.overlap import Overlap, overlap
+from rlcr.tasks.settings import checked
 from rlcr.tasks.source import Table, given_data_dir
 from rlcr.tasks.take import check_ids, take
 from rlcr.tasks.task import Built, Request, Task, TaskSet
@@ -86,6 +88,22 @@ def load(
     >>> load("arms", size=3).task
     'arms'
     """
+    return load_with(
+        name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, settings=settings
+    )
+
+
+def load_with(
+    name: str,
+    split: str,
+    *,
+    size: int | None,
+    seed: int,
+    data_dir: Path | str | None,
+    verifier: str | None,
+    settings: Mapping[str, Any],
+) -> TaskSet:
+    """:func:`load`, with the settings in one mapping: what the user wrote, whatever their names."""
     if size is not None and size < 1:
         raise RlcrError(f"size must be at least 1, got {size}")
     if is_built_file(name):
@@ -101,7 +119,7 @@ def is_built_file(name: str) -> bool:
 
 
 def _load_built(
-    path: str, size: int | None, seed: int, verifier: str | None, settings: dict[str, Any]
+    path: str, size: int | None, seed: int, verifier: str | None, settings: Mapping[str, Any]
 ) -> TaskSet:
     if verifier or settings:
         given = [*(["verifier"] if verifier else []), *settings]
@@ -120,7 +138,7 @@ def _request(
     seed: int,
     data_dir: Path | str | None,
     verifier: str | None,
-    settings: dict[str, Any],
+    settings: Mapping[str, Any],
 ) -> Request:
     # A task without named splits (the user's own data) takes any.
     if task.sizes and split not in task.sizes:
@@ -128,10 +146,6 @@ def _request(
     verifiers = [task.verifier, *task.also]
     if verifier is not None and verifier not in verifiers:
         raise RlcrError(f"{task.name} has no verifier {verifier!r}: {nearest(verifier, verifiers)}")
-    for key in settings:
-        if key not in task.settings and not task.open_settings:
-            known = nearest(key, list(task.settings)) if task.settings else "it has none"
-            raise RlcrError(f"{task.name} has no setting {key!r}: {known}")
     return Request(
         task=task.name,
         split=split,
@@ -140,7 +154,7 @@ def _request(
         usual_size=task.sizes.get(split),
         verifier=verifier or task.verifier,
         instruction=task.instruction,
-        settings={**task.settings, **settings},
+        settings={**task.settings, **checked(task, settings)},
         data_dir=given_data_dir(data_dir),
     )
 

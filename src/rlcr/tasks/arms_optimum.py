@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from rlcr.errors import RlcrError
 from rlcr.metrics.kernel import fixed_bins
 from rlcr.problem import Problem
-from rlcr.scoring import BRIER, ScoringRule
+from rlcr.scoring import BRIER, ScoringRule, expected_loss
 from rlcr.tasks.arms import ABSTAIN, Arms, sequence_problem
 from rlcr.verify.math import verify_math
 
@@ -160,27 +160,26 @@ def optimum(task: Arms, rule: ScoringRule = BRIER, lam: float = 1.0) -> Optimum:
         rewards_S,
         reward=float(w.probs_S @ rewards_S),
         accuracy=float(w.probs_S @ chance_S),
-        brier=float(w.probs_S @ _expected_loss(BRIER, chance_S, confidences_S)),
+        brier=float(w.probs_S @ _rule_loss(BRIER, chance_S, confidences_S)),
     )
 
 
 def _best_statements(rule: ScoringRule, chances_P: Floats) -> tuple[Floats, Floats]:
     """For each chance of being right, the confidence of least expected loss, and that loss."""
     grid_Q = np.linspace(0, 1, 1001)
-    losses_PQ = _expected_loss(rule, chances_P[:, None], grid_Q[None, :])
+    losses_PQ = _rule_loss(rule, chances_P[:, None], grid_Q[None, :])
     losses_PQ = np.where(np.isnan(losses_PQ), np.inf, losses_PQ)
     best_P = np.argmin(losses_PQ, axis=1)
     least_P = losses_PQ[np.arange(len(chances_P)), best_P]
-    honest_P = _expected_loss(rule, chances_P, chances_P)
+    honest_P = _rule_loss(rule, chances_P, chances_P)
     dishonest_P = least_P < honest_P - 1e-9  # less than that is rounding
     return np.where(dishonest_P, grid_Q[best_P], chances_P), np.where(dishonest_P, least_P, honest_P)
 
 
-def _expected_loss(rule: ScoringRule, chance: Floats, stated: Floats) -> Floats:
-    """P S(q, 1) + (1 - p) S(q, 0), where a loss that cannot happen (0 * inf) costs nothing."""
+def _rule_loss(rule: ScoringRule, chance: Floats, stated: Floats) -> Floats:
+    """The loss to expect of stating a confidence with this chance of being right."""
     if_right, if_wrong = rule(stated, np.ones_like(stated)), rule(stated, np.zeros_like(stated))
-    with np.errstate(invalid="ignore"):
-        return np.where(chance == 0, 0, chance * if_right) + np.where(chance == 1, 0, (1 - chance) * if_wrong)
+    return expected_loss(chance, if_right, if_wrong)
 
 
 # --- any policy -------------------------------------------------------------------------------------
@@ -267,14 +266,14 @@ def exact_evaluation(
     arm_SM = np.where(names_arm_SM, answers_SM, 0).astype(np.int64)
     chance_SM = np.where(names_arm_SM, np.take_along_axis(w.predictive_SK, arm_SM, axis=1), 0.0)
 
-    worth_SM = lam * chance_SM - _expected_loss(rule, chance_SM, stated_SM)
+    worth_SM = lam * chance_SM - _rule_loss(rule, chance_SM, stated_SM)
     worth_SM = np.where(malformed_SM, -rule.largest_loss(), worth_SM)
     reward = float((weight_SM * worth_SM).sum())
     optimal_reward = optimum(task, rule, lam).reward
     stated, weight, right = stated_SM.ravel(), weight_SM.ravel(), (weight_SM * chance_SM).ravel()
     return ExactEvaluation(
         accuracy=float(right.sum()),
-        brier=float((weight_SM * _expected_loss(BRIER, chance_SM, stated_SM)).sum()),
+        brier=float((weight_SM * _rule_loss(BRIER, chance_SM, stated_SM)).sum()),
         ece=_ece(stated, weight, right),
         auroc=_auroc(stated, weight, right),
         mean_confidence=float(weight @ stated),

@@ -32,6 +32,7 @@ SOURCE = Source(
     splits={"train": "train", "test": "train"},
     files={"train": _POOL, "test": (FINISHED, *_POOL)},
 )
+_RATE = "llama8b_solve_rate"
 _ONE_IN = 10
 _LONGEST_ANSWER = 19
 
@@ -78,11 +79,11 @@ def _pool(
     table: Table, request: Request, low: float, high: float, held_out: set[str], dropped: Counter[str]
 ) -> Iterator[Problem]:
     for number, row in enumerate(table.rows()):
-        rate = cell(row, "llama8b_solve_rate")
+        rate = _solve_rate(row)
         question = same_question_key(text(row, "problem"))
         if rate is None:
             dropped["no solve rate"] += 1
-        elif not low < float(rate) <= high:
+        elif not low < rate <= high:
             dropped[f"solve rate outside ({low:g}, {high:g}]"] += 1
         elif not is_numeric(str(cell(row, "answer"))):
             dropped["answer is not a short number"] += 1
@@ -94,8 +95,20 @@ def _pool(
             yield _problem(row, number, request)
 
 
+def _solve_rate(row: Row) -> float | None:
+    """The solve rate, or None where there is none: an empty cell, null, NaN."""
+    value = cell(row, _RATE)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        rate = float(value)
+    except (TypeError, ValueError):
+        raise row.error(_RATE, f"expected a number, found {value!r}") from None
+    return None if math.isnan(rate) else rate
+
+
 def _problem(row: Row, number: int, request: Request) -> Problem:
-    extras = {"source": cell(row, "source"), "solve_rate": cell(row, "llama8b_solve_rate")}
+    extras = {"source": cell(row, "source"), "solve_rate": _solve_rate(row)}
     return request.problem(number, text(row, "problem"), (text(row, "answer"),), **extras)
 
 

@@ -11,6 +11,7 @@ question.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,13 +76,18 @@ def _problem(row: Row, number: int, request: Request) -> Problem:
 
 def _aliases(row: Row, column: str) -> tuple[str, ...]:
     cell(row, column)  # says which columns there are if this is none of them
-    aliases = [alias for alias in row.samples(column, of_text=True) if alias is not None]
+    aliases = [alias for alias in row.samples(column, of_text=True) if not _missing(alias)]
     if any(isinstance(alias, (dict, list)) for alias in aliases):
         raise row.error(column, "expected one answer, or a list of aliases")
     stripped = tuple(str(alias).strip() for alias in aliases if str(alias).strip())
     if not stripped:
         raise row.error(column, "no gold: the cell is empty")
     return stripped
+
+
+def _missing(alias: Any) -> bool:
+    """Whether a cell holds nothing, which in a column of numbers is written NaN."""
+    return alias is None or (isinstance(alias, float) and math.isnan(alias))
 
 
 def _choices(row: Row, column: str) -> dict[str, str]:

@@ -30,6 +30,7 @@ ARMS = Task(
     metrics="exact expected accuracy, Brier and reward without sampling (arms_optimum)",
     made_by=_FROM_SEED,
     settings={"arms": 5, "min_draws": 0, "max_draws": 5, "prior": 1.0},
+    lists=("prior",),
     build=_build_arms,
 )
 GYM = Task(

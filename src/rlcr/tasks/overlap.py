@@ -9,12 +9,16 @@ from rlcr.tasks.seeded import same_question_key
 
 Pair = tuple[str, str]
 
+#: A longer list is cut when it is printed.
+_PRINTED = 20
+
 
 @dataclass(frozen=True)
 class Overlap:
-    """Pairs of ids, one of each set, whose questions are the same.
+    """The problems of the second set whose question the first has too, each with the first that asks it.
 
     ``exact``: letter by letter. ``normalised``: only after :func:`rlcr.tasks.seeded.same_question_key`.
+    A pair is an id of the first set and one of the second, which is in one pair at most.
     """
 
     sizes: tuple[int, int]
@@ -22,13 +26,14 @@ class Overlap:
     normalised: tuple[Pair, ...]
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.sizes[0]:,} and {self.sizes[1]:,} problems: {len(self.exact):,} exact duplicates, "
-            f"{len(self.normalised):,} more that differ in case, spacing, quotes or punctuation only"
-        ]
-        lines += [f"exact\t{a}\t{b}" for a, b in self.exact]
+        head = (
+            f"{self.sizes[0]:,} and {self.sizes[1]:,} problems: of the second, {len(self.exact):,} are exact "
+            f"duplicates, {len(self.normalised):,} more differ in case, spacing, quotes or punctuation only"
+        )
+        lines = [f"exact\t{a}\t{b}" for a, b in self.exact]
         lines += [f"normalised\t{a}\t{b}" for a, b in self.normalised]
-        return "\n".join(lines)
+        more = [f"… and {len(lines) - _PRINTED:,} more"] if len(lines) > _PRINTED else []
+        return "\n".join([head, *lines[:_PRINTED], *more])
 
 
 def bare_question(problem: Problem) -> str:
@@ -37,20 +42,24 @@ def bare_question(problem: Problem) -> str:
 
 
 def overlap(a: list[Problem] | tuple[Problem, ...], b: list[Problem] | tuple[Problem, ...]) -> Overlap:
-    """Every pair of problems, one of ``a`` and one of ``b``, that ask the same.
+    """Every problem of ``b`` that asks what one of ``a`` does, letter by letter if there is such a one.
 
     >>> found = overlap([Problem("a/1", "Who?", ("x",), "exact")], [Problem("b/7", "who", ("x",), "exact")])
     >>> found.exact, found.normalised
     ((), (('a/1', 'b/7'),))
     """
-    of_key: dict[str, list[Problem]] = {}
+    by_question: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     for problem in a:
-        of_key.setdefault(same_question_key(bare_question(problem)), []).append(problem)
+        question = bare_question(problem)
+        by_question.setdefault(question, problem.id)
+        by_key.setdefault(same_question_key(question), problem.id)
     exact: list[Pair] = []
     normalised: list[Pair] = []
     for problem in b:
         question = bare_question(problem)
-        for other in of_key.get(same_question_key(question), ()):
-            pairs = exact if bare_question(other) == question else normalised
-            pairs.append((other.id, problem.id))
+        if question in by_question:
+            exact.append((by_question[question], problem.id))
+        elif (key := same_question_key(question)) in by_key:
+            normalised.append((by_key[key], problem.id))
     return Overlap((len(a), len(b)), tuple(exact), tuple(normalised))

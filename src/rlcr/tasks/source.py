@@ -8,6 +8,7 @@ known file names with any of :data:`ENDINGS`. What it does not find there comes 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -124,6 +125,8 @@ def _begins_array(path: Path) -> bool:
 
 
 _BLOCK = 1 << 20
+#: No object of a dataset is longer: what is, is broken, and is not read to the end of the file.
+_LONGEST = 64 << 20
 _BETWEEN = re.compile(r"[\s,]*")
 
 
@@ -145,7 +148,10 @@ def _array_rows(path: Path) -> Iterator[Row]:
                 try:
                     cells, at = decoder.raw_decode(text, at)
                 except json.JSONDecodeError as error:
-                    block = file.read(_BLOCK)
+                    # Perhaps cut by the end of the block: read as much again, so that a long object, or an
+                    # error, costs no more than a few times its length.
+                    held = len(text) - at
+                    block = file.read(max(_BLOCK, held)) if held < _LONGEST else ""
                     if not block:
                         where = f"{path}, row {count + 1}"
                         raise RlcrError(f"{where}: not JSON, or cut short: {error.msg}") from None
@@ -157,6 +163,8 @@ def _array_rows(path: Path) -> Iterator[Row]:
                 yield Row(path, count, cells)
         except UnicodeDecodeError:
             raise RlcrError(f"{path}, after row {count}: not UTF-8 text") from None
+        except RecursionError:
+            raise RlcrError(f"{path}, row {count + 1}: JSON nested too deeply") from None
 
 
 # --- cells ------------------------------------------------------------------------------------------
@@ -175,6 +183,8 @@ def text(row: Row, *columns: str) -> str:
     """The same, where the cell must hold text. Only surrounding white space is dropped."""
     value = cell(row, *columns)
     column = next(name for name in columns if name in row.cells)
+    if isinstance(value, float) and math.isnan(value):
+        raise row.error(column, "is empty")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):

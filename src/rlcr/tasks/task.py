@@ -72,7 +72,8 @@ class Task:
     ``sizes`` gives the size of each split as the paper uses it (None where it does not).
     ``verifier`` is the default; the user may choose one of ``also`` instead. A task that the paper
     grades with a judge has it there: its default needs no model, and is the stricter one.
-    ``settings`` lists every setting with its default; with ``open_settings`` others are passed on too.
+    ``settings`` lists every setting with its default, whose type a value must have; those in ``lists`` may
+    also be several, those in ``optional`` None. With ``open_settings`` others are passed on too.
     """
 
     name: str
@@ -86,6 +87,8 @@ class Task:
     source: Source | None = None
     made_by: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    lists: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
     open_settings: bool = False
 
     @property

@@ -3,7 +3,7 @@
 The authors took questions of the validation set with at most five aliases; 304 of their 2,000 rows repeat
 an earlier question. Their finished file is loaded whole, repeats included, so that their numbers can be
 reproduced; a repeat has ``#2``, ``#3``, … after its id and is counted in the notes. From the hub we draw
-2,000 questions under the same limit, ``max_aliases``.
+2,000 questions under the same limit, ``max_aliases`` (None or null for no limit).
 """
 
 from __future__ import annotations
@@ -75,5 +75,6 @@ TASK = Task(
     metrics="the paper grades with a judge; exact match with any alias is stricter",
     source=SOURCE,
     settings={"max_aliases": 5},
+    optional=("max_aliases",),
     build=build,
 )

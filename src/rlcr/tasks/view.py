@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcr.errors import RlcrError
 from rlcr.prompts import load_prompt, render
 from rlcr.tasks import TASKS, Overlap, Task, TaskSet, is_built_file, load, overlap
+from rlcr.tasks.settings import is_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -91,19 +93,20 @@ def _load_named(name: str, data_dir: Path | None) -> TaskSet:
     return load(task, split or "test", data_dir=data_dir)
 
 
-def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """Settings written as ``key=value``; a value is JSON where it can be, else text.
+def read_settings(name: str, pairs: Iterable[str]) -> dict[str, Any]:
+    """Settings of a task written as ``key=value``; a value is JSON where it can be and is not to be text.
 
-    >>> read_settings(["max_solve_rate=0.5", "path=mine.csv"])
-    {'max_solve_rate': 0.5, 'path': 'mine.csv'}
+    >>> read_settings("arms", ["arms=3"]), read_settings("file", ["path=mine.csv", "gold=2024"])
+    ({'arms': 3}, {'path': 'mine.csv', 'gold': '2024'})
     """
+    defaults = TASKS[name].settings if name in TASKS else {}
     settings: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise RlcrError(f"--set {pair}: expected key=value")
-        try:
-            settings[key] = json.loads(value)
-        except json.JSONDecodeError:
-            settings[key] = value
+        settings[key] = value
+        if not is_text(defaults.get(key, 0)):
+            with suppress(json.JSONDecodeError, RecursionError):
+                settings[key] = json.loads(value)
     return settings

@@ -2,25 +2,41 @@
 
 Run as ``python -m rlcr.verify._math_worker`` by :mod:`rlcr.verify._math_pool`, under the limits of
 :mod:`rlcr.verify._process`. Nothing that happens here can hurt the parent.
+
+What would take sympy for ever is told beforehand, by cheap bounds on the formula (:func:`too_large`): an
+answer of that kind is wrong, not unscorable, so that it is no way to escape a penalty. The bounds are on
+size, not on difficulty. What remains, and ends as a time-out, which is unscorable: a small formula on which a
+method of sympy itself runs on (one integral without a known value, a limit, a sum without end), and a sum or
+product of powers whose exponents grow with the index.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 import sympy
+from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
 from math_verify import LatexExtractionConfig, parse, verify
 
 from rlcr.verify._formula import formula, formulas
 from rlcr.verify._process import serve
 
 MEMORY_BYTES = 2 * 1024**3
-#: Numbers of more digits than this are not evaluated.
+#: Formulas beyond any of these are not evaluated: digits of a number, terms of an expansion, functions in
+#: functions.
 MAX_DIGITS = 10_000
+MAX_TERMS = 200
+MAX_NESTING = 4
+# A step of a sum of fractions costs less than a term of an expansion; a term of a denominator costs more.
+_FRACTIONS_A_TERM = 20
+_TERMS_A_DENOMINATOR_TERM = 4
+# An integral is as hard as several functions, one in the other.
+_INTEGRAL_NESTING = 3
 
 _FORMULA = (LatexExtractionConfig(),)
 
@@ -35,11 +51,11 @@ def compare(golds: Iterable[str], answer: str) -> Reply:
     read_answers = [read for text in formulas(answer) if (read := _read(text)) is not None]
     if not read_answers:
         return "wrong", "answer does not parse"
-    # Equal as trees needs no evaluation, and is the only way for two numbers too large to evaluate.
-    if any(gold == answer for gold in read_golds for answer in read_answers):
+    # Equal as trees needs no evaluation, and is the only way for what is too large to evaluate.
+    if not {_unordered(gold) for gold in read_golds}.isdisjoint(map(_unordered, read_answers)):
         return "correct", ""
-    small_answers = [answer for answer in read_answers if digits(answer) <= MAX_DIGITS]
-    small_golds = [gold for gold in read_golds if digits(gold) <= MAX_DIGITS]
+    small_answers = [answer for answer in read_answers if not too_large(answer)]
+    small_golds = [gold for gold in read_golds if not too_large(gold)]
     if not small_answers:
         return "wrong", "answer is too large to evaluate"
     if any(_equal(gold, answer) for gold in small_golds for answer in small_answers):
@@ -54,28 +70,144 @@ def compare_as_authors(golds: Iterable[str], answer: str) -> Reply:
     return ("correct", "") if correct else ("wrong", "")
 
 
+# --- bounds -----------------------------------------------------------------------------------------
+
+
+def too_large(tree: sympy.Basic) -> bool:
+    """Whether evaluating the formula could take very long, by its size."""
+    return digits(tree) > MAX_DIGITS or nesting(tree) > MAX_NESTING or terms(tree) > MAX_TERMS
+
+
 def digits(tree: sympy.Basic) -> float:
     """A cheap upper bound of the number of digits that evaluating the formula would need.
 
     A symbol counts as one digit, so that ``x^{10^9}``, which no simplification survives, is large too.
     ``2^{2^n}`` is not: with a symbol in the exponent there is nothing to evaluate.
     """
-    arguments = [digits(argument) for argument in getattr(tree, "args", ())]
+    arguments = [digits(argument) for argument in _arguments(tree)]
     try:
         match tree:
             case sympy.Rational():
                 return math.log10(max(abs(int(tree.p)), int(tree.q), 1))
             case sympy.Float():
                 return abs(float(sympy.log(abs(tree), 10))) if tree else 0.0
+            case sympy.NumberSymbol():
+                return max(0.0, math.log10(float(tree)))
             case sympy.Pow() if not tree.exp.free_symbols:
                 return max(*arguments, arguments[0] * 10 ** arguments[1])
-            case sympy.factorial():
+            case sympy.exp() if not tree.free_symbols:
+                return max(arguments[0], math.log10(math.e) * 10 ** arguments[0])
+            case sympy.factorial() | sympy.gamma():
                 return math.lgamma(10 ** arguments[0] + 1) / math.log(10)
+            case sympy.binomial():
+                return max(*arguments, arguments[0] * 10 ** min(arguments))
             case sympy.Add() | sympy.Mul():
                 return sum(arguments)
     except OverflowError:
         return math.inf
     return max(arguments, default=1.0)
+
+
+def terms(tree: sympy.Basic) -> float:
+    """A cheap upper bound of the number of terms that expanding the formula would give, 0 for a number.
+
+    The steps of a sum or product count too, unless sympy has a closed form. A denominator that by itself is
+    too large for its place has infinitely many.
+    """
+    arguments = [terms(argument) for argument in _arguments(tree)]
+    try:
+        match tree:
+            case sympy.Rational() | sympy.Float():
+                return 0
+            case sympy.Add():
+                return sum(arguments) + (0 in arguments and any(arguments))
+            case sympy.Mul() if any(arguments):
+                return math.prod(max(argument, 1) for argument in arguments)
+            case sympy.Pow() if arguments[0] > 1 and not tree.exp.free_symbols:
+                count = max(arguments[1], _multinomial(arguments[0], 10 ** digits(tree.exp)))
+                below = tree.exp.could_extract_minus_sign()
+                return math.inf if below and count * _TERMS_A_DENOMINATOR_TERM > MAX_TERMS else count
+            case sympy.Pow() if not isinstance(tree.exp, sympy.Integer):
+                return max(1, *arguments)
+            case sympy.Sum() if _summand(tree).is_polynomial(*tree.variables):
+                return max(arguments)
+            case sympy.Sum() | sympy.Product():
+                fractions = _summand(tree).is_rational_function(*tree.variables)
+                return max(*arguments, _steps(tree) / (_FRACTIONS_A_TERM if fractions else 1))
+    except OverflowError:
+        return math.inf
+    return max(arguments, default=1)
+
+
+def nesting(tree: sympy.Basic) -> int:
+    """How deeply functions, and powers with a symbol in the exponent, are nested in each other."""
+    inner = max(map(nesting, _arguments(tree)), default=0)
+    if isinstance(tree, sympy.Integral):
+        return inner + _INTEGRAL_NESTING
+    power = isinstance(tree, sympy.Pow) and bool(tree.exp.free_symbols)
+    return inner + (power or isinstance(tree, sympy.Function))
+
+
+def _arguments(tree: sympy.Basic) -> tuple[sympy.Basic, ...]:
+    return getattr(tree, "args", ())
+
+
+def _summand(tree: sympy.Sum | sympy.Product) -> Any:
+    return tree.function
+
+
+def _multinomial(summands: float, power: float) -> float:
+    """The number of terms of a power of a sum."""
+    return math.exp(math.lgamma(power + summands) - math.lgamma(power + 1) - math.lgamma(summands))
+
+
+def _steps(tree: sympy.Basic) -> float:
+    """How many steps all sums and products within take; a range without end, or with a symbol, takes none."""
+    ranges = [limit[1:] for loop in tree.atoms(sympy.Sum, sympy.Product) for limit in loop.limits]
+    finite = [ends for ends in ranges if not any(end.free_symbols or end.is_infinite for end in ends)]
+    return math.prod(sum(10 ** digits(end) for end in ends) for ends in finite)
+
+
+def _unordered(tree: sympy.Basic) -> Any:
+    """The formula but for the order of summands and factors."""
+    if isinstance(tree, sympy.Add | sympy.Mul):
+        return tree.func, frozenset(Counter(map(_unordered, tree.args)).items())
+    if isinstance(tree, sympy.MatrixBase):
+        return sympy.ImmutableMatrix(tree)
+    return (tree.func, *map(_unordered, tree.args)) if _arguments(tree) else tree
+
+
+# --- what is evaluated while it is read -------------------------------------------------------------
+
+
+def _leave_large_ones(function: Any) -> None:
+    """Have sympy leave this function as it stands where its value would be too large."""
+    evaluate = function.eval
+
+    def evaluate_small(_: Any, *arguments: Any) -> Any:
+        whole = function(*arguments, evaluate=False)
+        return None if digits(whole) > MAX_DIGITS else evaluate(*arguments)
+
+    function.eval = classmethod(evaluate_small)
+
+
+def _leave_large_divisors() -> None:
+    """The same for gcd and lcm, which the reader of LaTeX works out itself."""
+    work_out = _Latex2Sympy.handle_gcd_lcm
+
+    def work_out_small(self: Any, f: str, args: Any) -> Any:
+        large = max(map(digits, args), default=0) > MAX_DIGITS
+        return sympy.Function(f)(*args) if large else work_out(self, f, args)
+
+    _Latex2Sympy.handle_gcd_lcm = work_out_small
+
+
+_leave_large_ones(sympy.binomial)
+_leave_large_ones(sympy.gamma)
+_leave_large_divisors()
+
+
+# --- reading ----------------------------------------------------------------------------------------
 
 
 def _read(latex: str) -> sympy.Basic | None:

@@ -7,8 +7,9 @@ Different from the authors' grading, which never parses the gold, so that 0.5 an
 - Two plain integers are compared as integers.
 - A gold that is text (``\\text{east}``) is compared as text, as in :func:`rlcr.verify.exact.same_text`.
 - An answer of more than 2,000 characters, or with brackets nested more than 10 deep, is wrong; so is one
-  whose value has more than 10,000 digits (``9^{9^9}``, ``10^{10^{10}}``, ``100000000!``) unless the gold
-  is that same expression. Were they unscorable, a policy could write them to escape its penalty.
+  that is too large to evaluate (``9^{9^9}``, ``100000000!``, ``(x+1)^{9999}``, a sine of a sine of a sine…:
+  the bounds are in :mod:`rlcr.verify._math_worker`) unless the gold is that same expression. Were they
+  unscorable, a policy could write them to escape its penalty.
 - Otherwise both are read as formulas (:mod:`rlcr.verify._formula`) and compared by math-verify: numbers to
   6 decimals where one side is a float, ``x = 5`` equals ``5``, ``50\\%`` equals both ``0.5`` and ``50``.
 - An answer that does not parse is wrong. A gold that does not parse is unscorable, and so is a comparison
