@@ -55,7 +55,7 @@ def test_a_judge_must_be_given():
 
 
 def test_lengths_must_agree():
-    with pytest.raises(ValueError, match="1 problems but 2 answers"):
+    with pytest.raises(RlcrError, match="1 problems but 2 answers"):
         verify([Problem("1", "", ("1",), "exact")], ["1", "2"])
 
 
