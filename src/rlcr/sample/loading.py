@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.files import cache_folder
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,10 @@ def load(path_or_id: str | Path, *, device: str = "auto", dtype: str = "auto") -
     """
     _need_transformers()
     import torch
+    from transformers.utils import logging as transformers_logging
 
+    if not sys.stderr.isatty():
+        transformers_logging.disable_progress_bar()  # in a pipe its bars are hundreds of lines
     device = find_device() if device == "auto" else device
     if dtype == "auto":
         dtype = "float32" if device == "cpu" else "bfloat16"
@@ -54,11 +58,6 @@ def find_device() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def cache_folder() -> Path:
-    """Where converted models are kept: ``$RLCR_CACHE``, or ``~/.cache/rlcr``."""
-    return Path(os.environ.get("RLCR_CACHE") or Path.home() / ".cache" / "rlcr")
 
 
 def _need_transformers() -> None:
