@@ -17,7 +17,7 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.methods import FORCED_ANSWER, FORCED_CONFIDENCE, METHOD_FILE
 from rlcr.problem import Problem
-from rlcr.results import compare_runs
+from rlcr.results import compare_runs, measure_records
 from rlcr.tasks import write_problems
 
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Japan": "Tokyo"}
@@ -207,6 +207,40 @@ def test_a_server_that_cannot_continue_costs_the_repairs_and_nothing_else(tmp_pa
     assert task.unrepaired == {"answer": 4, "confidence": 4}
     assert task.repair_rate == {"answer": 0, "confidence": 0}
     assert task.summary.metrics["coverage"].value == 0.5
+
+
+def test_results_do_not_depend_on_the_order_of_records(tmp_path: Path) -> None:
+    with ModelServer(good_reply) as server:
+        first = evaluate(Settings(server.url, (capitals(tmp_path),), "rlcr", samples=3), tmp_path / "run")
+    shuffled = records_of(tmp_path / "run")
+    random.Random(0).shuffle(shuffled)
+    assert measure_records(shuffled, first.settings).to_dict() == first.to_dict()
+
+
+def test_a_repair_that_does_not_fit_costs_itself_alone(tmp_path: Path) -> None:
+    """The context holds every response, but not every response with the question after it."""
+
+    def long_winded(call: Call) -> str:
+        if call.prompt.endswith(FORCED_CONFIDENCE):
+            return " 70."
+        padding = "so " * (300 if country_of(call.prompt) == "France" else 1)
+        return f"<think>{padding}</think><answer>{CAPITALS[country_of(call.prompt)]}</answer>"
+
+    with ModelServer(long_winded, context=446) as server:
+        settings = Settings(server.url, (capitals(tmp_path, 2),), "rlvr", max_tokens=350)
+        results = evaluate(settings, tmp_path / "run")
+    (task,) = results.tasks.values()
+    assert task.completions == 8
+    assert task.unrepaired == {"confidence": 2}
+    assert task.summary.metrics["coverage"].value == 0.75
+
+
+def test_two_tasks_may_not_share_ids(tmp_path: Path) -> None:
+    task = capitals(tmp_path, 1)
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(Path(task).read_bytes())
+    with ModelServer(good_reply) as server, pytest.raises(RlcrError, match="stands for several problems"):
+        evaluate(Settings(server.url, (task, str(copy)), "rlcr"), tmp_path / "run")
 
 
 def test_a_failed_start_leaves_no_folder(tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ def test_what_needs_a_repair(text: str, answer: bool, confidence: bool) -> None:
         (" <answer> Paris </answer> and", "Paris"),
         (" Paris</answer>", "Paris"),
         (" 3.14", "3.14"),
+        (" 1 < x < 3", "1 < x < 3"),
+        ("$x<5$", "$x<5$"),
         ("", ""),
     ],
 )
@@ -67,6 +69,7 @@ def test_forced_answers(reply: str, answer: str) -> None:
         (" 1%", 0.01, 1.0),
         (" 0.9", 0.9, 0.9),
         (" 0", 0.0, 0.0),
+        ("... 1", 0.01, 1.0),
         (" 100. I am", 1.0, 1.0),
         (" 250", None, 0.0),
         (" unsure", None, 0.0),

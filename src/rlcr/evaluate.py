@@ -37,6 +37,7 @@ from rlcr.sample import Sampler, Sampling
 from rlcr.sample.opening import open_sampler
 from rlcr.stages import Evaluation, Watch, grade, run_stages
 from rlcr.tasks import TaskSet, load, read_problems, write_problems
+from rlcr.tasks.take import check_ids
 from rlcr.verify import Grading, Verifier
 
 _PACKAGES = ("rlcr", "torch", "transformers", "openai", "math-verify", "numpy")
@@ -100,8 +101,10 @@ def evaluate(
         check_new(out)
     # Opened before anything is written: a misspelt model must not leave a folder that then is in the way.
     sampler = sampler or open_sampler(settings.model)
+    judge = _judge(settings) if judge_needed else None
     run = resume_run(out, resolved) if resume else create_run(out, resolved, _facts())
     problems = [problem for task in task_sets for problem in task.problems]
+    check_ids(problems, "the tasks together")
     if not (out / PROBLEMS).exists():
         write_problems(out / PROBLEMS, problems)
     done, total = len(run.done), len(problems) * settings.samples
@@ -113,7 +116,7 @@ def evaluate(
             sampling=settings.sampling(),
             samples=settings.samples,
             grading=settings.grading,
-            judge=_judge(settings) if judge_needed else None,
+            judge=judge,
             task_of={problem.id: task.task for task in task_sets for problem in task.problems},
         )
         run_stages(evaluation, sampler, run, watch(done, total) if watch else None)

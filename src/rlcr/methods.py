@@ -90,7 +90,7 @@ def read_forced_answer(text: str) -> str:
     tagged = parse(text, "rlvr", mode="lenient").answer
     if tagged:
         return tagged
-    lines = re.split(r"[\n<]", text.strip().removeprefix(":").strip(), maxsplit=1)
+    lines = re.split(r"\n|</?[a-z]+>", text.strip().removeprefix(":").strip(), maxsplit=1)
     return lines[0].strip().removesuffix(".")
 
 
@@ -108,7 +108,7 @@ def read_forced_confidence(text: str, grading: Grading = "strict") -> float | No
     if grading == "paper":
         return parse(f"<confidence>{text}</confidence>", mode="paper").confidence
     value, how = read_confidence(text)
-    stated = re.search(r"[0-9.]+", text)
+    stated = re.search(r"[0-9][0-9.]*", text)
     if value == 1.0 and how in ("", "extra-text") and stated and stated.group().rstrip(".") == "1":
         return 0.01
     return value

@@ -73,7 +73,7 @@ def to_line(record: dict[str, Any]) -> str:
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a JSONL file; none if there is no file."""
-    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8", errors="surrogatepass") as file:
         for number, line in enumerate(file, start=1):
             try:
                 yield json.loads(line)

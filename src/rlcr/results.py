@@ -110,9 +110,13 @@ def measure_records(
     records: Iterable[Mapping[str, Any]], settings: Mapping[str, Any], *, resamples: int = 1000
 ) -> Results:
     """Measure records, whatever their order: they are the same results for the same records."""
+    wanted = ("task", "id", "sample", "verdict", "reason", "confidences", "tokens", "repairs", "unrepaired")
+    rows = [{name: record[name] for name in (*wanted, "verifier", "finish_reason")} for record in records]
+    # Sorted, since the bootstrap draws by position: a resumed run must get the intervals of a whole one.
+    rows.sort(key=lambda row: (row["task"], row["id"], row["sample"]))
     gathered: dict[str, _TaskColumns] = {}
-    for record in records:
-        gathered.setdefault(record["task"], _TaskColumns()).add(record)
+    for row in rows:
+        gathered.setdefault(row["task"], _TaskColumns()).add(row)
     unscored = {name: dict(task.unscorable) for name, task in sorted(gathered.items()) if not task.scored}
     if len(unscored) == len(gathered):
         raise RlcrError(f"nothing to measure: no completion could be scored ({unscored})")

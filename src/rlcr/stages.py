@@ -95,6 +95,11 @@ class _Draft:
     def key(self) -> Key:
         return self.problem.id, self.sample
 
+    @property
+    def repair_key(self) -> str:
+        """The key of its repairs holds the sample, since each is a request of its own."""
+        return f"{self.problem.id}\0{self.sample}"
+
 
 def run_stages(evaluation: Evaluation, sampler: Sampler, run: Run, watch: Watch | None = None) -> None:
     """Sample what the run lacks, repair what needs it, grade, and append the records.
@@ -136,18 +141,20 @@ class _Session:
     # --- stages -------------------------------------------------------------------------------------
 
     def _stage(self, stage: str, requests: Iterable[Request], sampling: Sampling) -> None:
-        requests = list(requests)
-        if not requests:
-            return
-        try:
-            self._collect(stage, requests, sampling)
-        except CannotContinue as error:
-            # What was sampled is worth having without the repair; how many lack it is in the results.
-            log.warning("%s", error)
-            for draft in list(self._drafts.values()):
-                if self._next_stage(draft) == stage:
-                    draft.unrepaired.append(stage)
-                    self._advance(draft)
+        waiting = {request.key: request for request in requests}
+        while waiting:
+            try:
+                self._collect(stage, list(waiting.values()), sampling)
+                return
+            except CannotContinue as error:
+                # What was sampled is worth having without the repair; how many lack it is in the results.
+                log.warning("%s", error)
+                for draft in list(self._drafts.values()):
+                    if error.key in (None, draft.repair_key) and self._next_stage(draft) == stage:
+                        draft.unrepaired.append(stage)
+                        self._advance(draft)
+                still = {d.repair_key for d in self._drafts.values() if self._next_stage(d) == stage}
+                waiting = {key: request for key, request in waiting.items() if key in still}
 
     def _collect(self, stage: str, requests: list[Request], sampling: Sampling) -> None:
         for completion in self._sampler.sample(requests, sampling):
@@ -158,7 +165,10 @@ class _Session:
             self._advance(draft)
 
     def _take(self, stage: str, completion: Completion) -> _Draft:
-        identity, sample = _split_key(completion)
+        identity, sample = completion.key, completion.sample
+        if stage != "response":
+            identity, _, number = completion.key.rpartition("\0")
+            sample = int(number)
         draft = self._drafts.get((identity, sample))
         if draft is None:
             draft = _Draft(self._problems[identity], sample)
@@ -223,7 +233,7 @@ class _Session:
         for draft in self._drafts.values():
             if self._next_stage(draft) == stage:
                 yield Request(
-                    f"{draft.problem.id}\0{draft.sample}",
+                    draft.repair_key,
                     self._messages(draft.problem),
                     prefix=_forced_prefix(stage, draft),
                     prefix_ids=draft.token_ids,
@@ -263,12 +273,6 @@ class _Session:
             yield draft
 
 
-def _split_key(completion: Completion) -> Key:
-    """A repair's key holds the sample, since each is a request of its own."""
-    identity, _, sample = completion.key.partition("\0")
-    return identity, int(sample) if sample else completion.sample
-
-
 def _greedy(stage: str) -> Sampling:
     tokens = FORCED_ANSWER_TOKENS if stage == "answer" else FORCED_CONFIDENCE_TOKENS
     return Sampling(max_tokens=tokens, temperature=0.0)
@@ -297,15 +301,15 @@ def _answer_logprobs(completion: Completion, response: Response) -> list[float]:
 
     By spans, not by tags: a tokenizer may join ``>`` with the first word of the answer.
     """
-    if "answer" not in response.spans or not response.answer:
-        return []
+    if not response.answer or needs_answer(response):
+        return []  # what will be graded is the forced answer
     start, end = response.spans["answer"]
     start += len(response.text[start:end]) - len(response.text[start:end].lstrip())
     end = start + len(response.answer)
     return [
         round(logprob, 6)
         for logprob, (first, last) in zip(completion.logprobs, completion.token_spans, strict=True)
-        if first < end and last > start
+        if first < end and last > start and last > first
     ]
 
 

@@ -75,7 +75,11 @@ class Completion:
 
 
 class CannotContinue(RlcrError):
-    """This sampler cannot continue a response that was begun: ``Request.prefix`` is beyond it."""
+    """This sampler cannot continue a response that was begun: that of ``key``, or any if ``key`` is None."""
+
+    def __init__(self, message: str, key: str | None = None) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class Sampler(Protocol):

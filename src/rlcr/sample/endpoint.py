@@ -156,8 +156,12 @@ class EndpointSampler:
             except RefusedError as refusal:
                 if self._adapt(refusal, body):
                     return await call()
-                kind = CannotContinue if _refuses_prefill(refusal, body) else RlcrError
-                raise kind(await self._explain(refusal, connection, request, body)) from None
+                explained = await self._explain(refusal, connection, request, body)
+                if _refuses_prefill(refusal, body):
+                    raise CannotContinue(explained) from None
+                if request.prefix and wire.TOO_LONG.search(refusal.said):
+                    raise CannotContinue(explained, request.key) from None
+                raise RlcrError(explained) from None
             think_open = None if prompt is None else opens_think(prompt)
             try:
                 return wire.completions(

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlcr.errors import RlcrError
 from rlcr.prompts import opens_think, render_messages
-from rlcr.sample import Completion, Request, Sampling
+from rlcr.sample import CannotContinue, Completion, Request, Sampling
 from rlcr.sample.tokens import continuation_spans, reader
 
 
@@ -69,10 +69,11 @@ class Maker:
         limit = self.sampling.max_tokens
         if self.room is not None:
             if len(ids) >= self.room:
-                raise RlcrError(
-                    f"{request.key}: the prompt has {len(ids)} tokens, but the model has {self.room}"
-                    " positions; shorten the problem or leave it out"
-                )
+                name = request.key.partition("\0")[0]
+                full = f"{len(ids)} tokens, but the model has {self.room} positions"
+                if request.prefix:
+                    raise CannotContinue(f"{name}: the response to be continued has {full}", request.key)
+                raise RlcrError(f"{name}: the prompt has {full}; shorten the problem or leave it out")
             limit = min(limit, self.room - len(ids))
         samples = tuple(range(request.first_sample, request.first_sample + request.n))
         return Job(request.key, samples, ids, len(ids), prefix, limit, opens_think(rendered))
