@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from tests.servers import Call, Faults, ModelServer
 
+from rlcr.comparing import compare_runs
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.methods import FORCED_ANSWER, FORCED_CONFIDENCE, METHOD_FILE
 from rlcr.problem import Problem
-from rlcr.results import compare_runs, measure_records
+from rlcr.results import measure_records
 from rlcr.tasks import write_problems
 
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Japan": "Tokyo"}
@@ -263,7 +264,7 @@ def test_comparing_runs(tmp_path: Path) -> None:
     with ModelServer(good_reply) as good, ModelServer(needy_reply) as needy:
         evaluate(Settings(good.url, (task,), "rlcr"), tmp_path / "a")
         evaluate(Settings(needy.url, (task,), "base"), tmp_path / "b")
-    (comparison,) = compare_runs(tmp_path / "a", tmp_path / "b").values()
+    (comparison,) = compare_runs(tmp_path / "a", tmp_path / "b").tasks.values()
     assert comparison.metrics["accuracy"].value == pytest.approx(0.25)
     with pytest.raises(RlcrError, match="not a run"):
         compare_runs(tmp_path / "a", tmp_path)
@@ -280,7 +281,7 @@ def test_a_judge_is_asked_once_for_each_answer(tmp_path: Path, monkeypatch: pyte
         return f"<think>…</think><answer>{['Paris, France', 'Rome'][number]}</answer><confidence>0.5</confidence>"
 
     def judge(call: Call) -> str:
-        return "YES" if '"answer": "Paris' in call.prompt else "well, no"
+        return "YES" if '"answer": "Paris' in call.prompt else "NO"
 
     with ModelServer(answer) as server, ModelServer(judge, models=("judge",)) as judging:
         settings = Settings(server.url, (str(task),), "base", judge=judging.url)
@@ -293,7 +294,7 @@ def test_a_judge_is_asked_once_for_each_answer(tmp_path: Path, monkeypatch: pyte
             evaluate(Settings(server.url, (str(task),), "base"), tmp_path / "other")
     (found,) = results.tasks.values()
     right = sum(r["verdict"] == "correct" for r in records_of(tmp_path / "run"))
-    assert sum(found.unscorable.values()) == 6 - right
+    assert found.unscorable == {}
     assert 0 < right < 6
 
 

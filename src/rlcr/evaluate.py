@@ -26,6 +26,7 @@ from rlcr.records import (
     Run,
     check_new,
     create_run,
+    locked,
     open_run,
     resume_run,
     to_line,
@@ -34,7 +35,7 @@ from rlcr.records import (
 from rlcr.report import results as tables
 from rlcr.results import RESULTS, Results, measure_records
 from rlcr.sample import Sampler, Sampling
-from rlcr.sample.opening import open_sampler
+from rlcr.sample.opening import Access, open_sampler
 from rlcr.stages import Evaluation, Watch, grade, run_stages
 from rlcr.tasks import TaskSet, load, read_problems, write_problems
 from rlcr.tasks.take import check_ids
@@ -79,13 +80,14 @@ def evaluate(
     *,
     resume: bool = False,
     data_dir: Path | str | None = None,
+    access: Access | None = None,
     sampler: Sampler | None = None,
     watch: Callable[[int, int], Watch] | None = None,
 ) -> Results:
     """Evaluate a model and write its run folder.
 
-    ``sampler`` is used instead of opening ``settings.model``. ``watch(done, total)`` makes whoever follows
-    the run, such as :class:`rlcr.progress.RunProgress`.
+    ``access`` says how to reach the model; a ``sampler`` is used instead of opening ``settings.model``.
+    ``watch(done, total)`` makes whoever follows the run, such as :class:`rlcr.progress.RunProgress`.
     """
     out = Path(out)
     if len(set(settings.tasks)) < len(settings.tasks):
@@ -93,34 +95,37 @@ def evaluate(
     method = _method(settings)
     prompt = _prompt(settings, method)
     task_sets = [_load(settings, name, data_dir) for name in settings.tasks]
-    judge_needed = any(p.verifier == "judge" for task in task_sets for p in task.problems)
-    if judge_needed and not settings.judge:
-        raise RlcrError("these tasks are to be graded by a judge: give --judge URL or a model")
-    resolved = _resolved(settings, method, prompt, task_sets)
-    if not resume:
-        check_new(out)
-    # Opened before anything is written: a misspelt model must not leave a folder that then is in the way.
-    sampler = sampler or open_sampler(settings.model)
-    judge = _judge(settings) if judge_needed else None
-    run = resume_run(out, resolved) if resume else create_run(out, resolved, _facts())
     problems = [problem for task in task_sets for problem in task.problems]
     check_ids(problems, "the tasks together")
-    if not (out / PROBLEMS).exists():
-        write_problems(out / PROBLEMS, problems)
-    done, total = len(run.done), len(problems) * settings.samples
-    if done < total:
-        evaluation = Evaluation(
-            problems=problems,
-            method=method,
-            prompt=prompt,
-            sampling=settings.sampling(),
-            samples=settings.samples,
-            grading=settings.grading,
-            judge=judge,
-            task_of={problem.id: task.task for task in task_sets for problem in task.problems},
-        )
-        run_stages(evaluation, sampler, run, watch(done, total) if watch else None)
-    return write_results(run)
+    judge_needed = any(problem.verifier == "judge" for problem in problems)
+    if judge_needed and not settings.judge:
+        raise _no_judge()
+    if resume:
+        open_run(out)
+    else:
+        check_new(out)
+    # Opened before anything is written: a misspelt model must not leave a folder that then is in the way.
+    sampler = sampler or open_sampler(settings.model, access)
+    judging = _open_judge(settings.judge) if judge_needed else None
+    graded = _graded_by(settings.grading, settings.verifier, settings.judge, judging)
+    resolved = _resolved(settings, method, prompt, task_sets, sampler, access or Access()) | graded
+    with locked(out):
+        run = resume_run(out, resolved) if resume else create_run(out, resolved, graded, _facts())
+        if not (out / PROBLEMS).exists():
+            write_problems(out / PROBLEMS, problems)
+        if len(run.done) < run.total:
+            evaluation = Evaluation(
+                problems=problems,
+                method=method,
+                prompt=prompt,
+                sampling=settings.sampling(),
+                samples=settings.samples,
+                grading=settings.grading,
+                judge=open_judge(judging) if judging else None,
+                task_of={problem.id: task.task for task in task_sets for problem in task.problems},
+            )
+            run_stages(evaluation, sampler, run, watch)
+        return write_results(run)
 
 
 def rescore(
@@ -132,54 +137,40 @@ def rescore(
 ) -> Results:
     """Read, verify and measure a run anew from its records. Nothing is sampled.
 
-    Without arguments as the run was graded, with whatever the parser and the verifiers have learned since.
+    Without arguments as the run is graded, with whatever the parser and the verifiers have learned since.
     The records are replaced whole.
     """
     run = open_run(Path(folder))
-    settings = run.settings
-    now = replace(
-        _settings(settings),
-        grading=grading or settings["grading"],
-        verifier=verifier or settings["verifier"],
-        judge=judge or settings["judge"],
-    )
-    problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
-    total = len(problems) * settings["samples"]
-    if len(run.done) < total:
-        # What is missing is not a random part: responses that need repairs come last.
-        raise RlcrError(
-            f"{folder}: unfinished ({len(run.done):,} of {total:,}); `rlcr eval … --resume` first"
-        )
-    if now.verifier:
-        problems = {name: replace(problem, verifier=now.verifier) for name, problem in problems.items()}
-    needs_judge = any(problem.verifier == "judge" for problem in problems.values())
-    method = get_method(settings["method"])
-    evaluation = Evaluation(
-        problems=[],
-        method=method,
-        prompt=Prompt("", "", method.format),
-        sampling=now.sampling(),
-        grading=now.grading,
-        judge=_judge(now) if needs_judge else None,
-    )
-    write_whole(run.records_path, _regraded(run, problems, evaluation))
-    changed = settings | {"grading": now.grading, "verifier": now.verifier, "judge": now.judge}
-    return write_results(Run(run.folder, changed))
+    with locked(run.folder):
+        run.check_finished()
+        how: Grading = grading or run.graded["grading"]
+        verifier = verifier or run.graded["verifier"]
+        judge = judge or run.graded["judge"]
+        problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
+        if verifier:
+            problems = {name: replace(problem, verifier=verifier) for name, problem in problems.items()}
+        needs_judge = any(problem.verifier == "judge" for problem in problems.values())
+        judging = _open_judge(judge) if needs_judge else None
+        lines = _regraded(run, problems, how, open_judge(judging) if judging else None)
+        write_whole(run.records_path, lines)
+        return write_results(run.regraded(_graded_by(how, verifier, judge, judging)))
 
 
-def _regraded(run: Run, problems: dict[str, Problem], evaluation: Evaluation) -> Iterator[str]:
+def _regraded(
+    run: Run, problems: dict[str, Problem], grading: Grading, judge: Verifier | None
+) -> Iterator[str]:
     records = run.records()
     while batch := list(islice(records, _RESCORE_BATCH)):
         for record in batch:
             if record["id"] not in problems:
                 raise RlcrError(f"{run.folder / RECORDS}: problem {record['id']} is not in {PROBLEMS}")
-        graded = grade(batch, [problems[record["id"]] for record in batch], evaluation)
+        graded = grade(batch, [problems[record["id"]] for record in batch], grading, judge)
         yield "".join(map(to_line, graded))
 
 
 def write_results(run: Run) -> Results:
     """Measure the records of a run and write results.json, results.md and results.tex beside them."""
-    results = measure_records(run.records(), run.settings)
+    results = measure_records(run.records(), run.described)
     write_whole(run.folder / RESULTS, json.dumps(results.to_dict(), indent=2) + "\n")
     write_whole(run.folder / "results.md", tables.markdown(results))
     write_whole(run.folder / "results.tex", tables.latex(results))
@@ -212,17 +203,46 @@ def _load(settings: Settings, name: str, data_dir: Path | str | None) -> TaskSet
     return task
 
 
-def _judge(settings: Settings) -> Verifier:
-    if not settings.judge:
-        raise RlcrError("this run is to be graded by a judge: give --judge URL or a model")
-    return open_judge(open_sampler(settings.judge))
+def _open_judge(judge: str | None) -> Sampler:
+    if not judge:
+        raise _no_judge()
+    return open_sampler(judge)
+
+
+def _no_judge() -> RlcrError:
+    return RlcrError("these tasks are to be graded by a judge: give --judge URL or a model")
+
+
+def _graded_by(
+    grading: Grading, verifier: str | None, judge: str | None, judging: Sampler | None
+) -> dict[str, Any]:
+    """How records are graded. A judge is the model that it was, not only the name that the user gave."""
+    return {
+        "grading": grading,
+        "verifier": verifier,
+        "judge": judge,
+        "judge_name": judging.name if judging else None,
+        "judge_weights": judging.fingerprint if judging else None,
+    }
 
 
 def _resolved(
-    settings: Settings, method: Method, prompt: Prompt, task_sets: Sequence[TaskSet]
+    settings: Settings,
+    method: Method,
+    prompt: Prompt,
+    task_sets: Sequence[TaskSet],
+    sampler: Sampler,
+    access: Access,
 ) -> dict[str, Any]:
-    """What a run is compared by when it is resumed: JSON, with every default filled in."""
+    """What a run is compared by when it is resumed: JSON, with every default filled in.
+
+    Of ``access`` only what changes results; the dtype is part of the weights' fingerprint.
+    """
     resolved = asdict(settings) | {
+        "model_name": sampler.name,
+        "model_weights": sampler.fingerprint,
+        "mode": access.mode,
+        "tokenizer": access.tokenizer,
         "method": method.name,
         "temperature": settings.sampling().temperature,
         "prompt": prompt.name,
@@ -230,12 +250,6 @@ def _resolved(
         "tasks": {task.task: task.provenance() for task in task_sets},
     }
     return json.loads(json.dumps(resolved))
-
-
-def _settings(resolved: dict[str, Any]) -> Settings:
-    known: dict[str, Any] = {name: resolved[name] for name in Settings.__dataclass_fields__}
-    known["tasks"] = tuple(resolved["tasks"])
-    return Settings(**known)
 
 
 def _facts() -> dict[str, Any]:

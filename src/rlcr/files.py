@@ -46,13 +46,13 @@ def new_file(path: Path, *, make_folder: bool = True) -> Iterator[IO[bytes]]:
     # Other threads and processes may be writing the same file; the last to finish wins.
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        with _writing(path):
+        with writing(path):
             if make_folder:
                 path.parent.mkdir(parents=True, exist_ok=True)
             file = io.BufferedWriter(_Unbuffered(partial, path))
         with file:
             yield file
-        with _writing(path):
+        with writing(path):
             os.replace(partial, path)
     except BaseException:
         with suppress(OSError):  # it may not be there, and the error under way says more
@@ -68,12 +68,13 @@ class _Unbuffered(io.FileIO):
         self._path = path
 
     def write(self, data: object, /) -> int:
-        with _writing(self._path):
+        with writing(self._path):
             return super().write(data)  # pyright: ignore[reportArgumentType] (a buffer, says BufferedWriter)
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """Turn an OSError of writing (a full disk, no permission) into a line that names the file."""
     try:
         yield
     except OSError as error:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,23 @@ def export(folder: Path, out: Path) -> list[Path]:
     }
     paths = [out / "results.json"]
     write_whole(paths[0], json.dumps(results, indent=2) + "\n")
-    for task in measured["tasks"]:
-        paths.append(out / f"samples_{task.replace('/', '_')}.jsonl")
+    for task, name in _file_names(measured["tasks"]).items():
+        paths.append(out / name)
         write_whole(paths[-1], (to_line(sample) for sample in _samples(run, task)))
     return paths
+
+
+def _file_names(tasks: Iterable[str]) -> dict[str, str]:
+    """A file for each task, numbered where two names differ only in what a file name cannot hold."""
+    names: dict[str, str] = {}
+    for task in tasks:
+        stem = name = f"samples_{task.replace('/', '_')}"
+        number = 1
+        while f"{name}.jsonl" in names.values():
+            number += 1
+            name = f"{stem}-{number}"
+        names[task] = f"{name}.jsonl"
+    return names
 
 
 def _results(task: str, metrics: dict[str, Any]) -> dict[str, Any]:

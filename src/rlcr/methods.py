@@ -87,11 +87,27 @@ def read_forced_answer(text: str) -> str:
     >>> read_forced_answer(" 42.\n\nSo that"), read_forced_answer(": <answer>42</answer>")
     ('42', '42')
     """
-    tagged = parse(text, "rlvr", mode="lenient").answer
-    if tagged:
-        return tagged
-    lines = re.split(r"\n|</?[a-z]+>", text.strip().removeprefix(":").strip(), maxsplit=1)
-    return lines[0].strip().removesuffix(".")
+    start, end = forced_answer_span(text)
+    return text[start:end]
+
+
+def forced_answer_span(text: str) -> tuple[int, int]:
+    """Where :func:`read_forced_answer` reads: the characters of the answer."""
+    tagged = parse(text, "rlvr", mode="lenient")
+    if tagged.answer:
+        return answer_span(tagged)
+    line = re.split(r"\n|</?[a-z]+>", text.strip().removeprefix(":").strip(), maxsplit=1)[0]
+    answer = line.strip().removesuffix(".")
+    # Only white space and a colon come before it, so that the first place is the place.
+    start = text.find(answer)
+    return start, start + len(answer)
+
+
+def answer_span(response: Response) -> tuple[int, int]:
+    """The characters of a response's answer, without the white space around it."""
+    start, end = response.spans["answer"]
+    start += len(response.text[start:end]) - len(response.text[start:end].lstrip())
+    return start, start + len(response.answer or "")
 
 
 def read_forced_confidence(text: str, grading: Grading = "strict") -> float | None:

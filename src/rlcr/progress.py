@@ -12,6 +12,9 @@ from rlcr.tables import Progress
 
 _SECONDS_BETWEEN_UPDATES = 0.5
 _SECONDS_BETWEEN_LINES = 30.0
+# Before that an estimate says nothing: models warm up, and short responses come first.
+_REPLIES_BEFORE_ESTIMATE = 10
+_SECONDS_BEFORE_ESTIMATE = 10.0
 
 
 @contextmanager
@@ -41,7 +44,7 @@ class RunProgress:
         self._correct: list[bool] = []
         self._confidence: list[float] = []
         self._started = self._last_shown = time.monotonic()
-        self._bar = self._open_bar() if sys.stderr.isatty() else None
+        self._bar = open_bar(done, total) if sys.stderr.isatty() else None
 
     def replied(self, stage: str) -> None:
         """Count a reply."""
@@ -71,10 +74,15 @@ class RunProgress:
         if self._bar:
             self._bar.update(self._bar.task_ids[0], completed=self._done, status=self._status())
             return
-        rate = (self._done - self._first) / max(time.monotonic() - self._started, 1e-9)
-        left = f"{(self._total - self._done) / rate:.0f} s left" if rate else "no estimate"
-        line = f"{self._done:,} of {self._total:,} responses, {rate:.2f}/s, {left}"
-        print(f"{line}, {self._status()}", file=sys.stderr, flush=True)
+        line = f"{self._done:,} of {self._total:,} responses, {self._pace()}{self._status()}"
+        print(line, file=sys.stderr, flush=True)
+
+    def _pace(self) -> str:
+        new, seconds = self._done - self._first, time.monotonic() - self._started
+        if new < _REPLIES_BEFORE_ESTIMATE or seconds < _SECONDS_BEFORE_ESTIMATE:
+            return ""
+        rate, left = new / seconds, self._total - self._done
+        return f"{rate:.2f}/s, " + (f"{left / rate:.0f} s left, " if left else "")
 
     def _status(self) -> str:
         repairs = f"{self._repairs:,} repairs, " if self._repairs else ""
@@ -85,20 +93,29 @@ class RunProgress:
         calibration = ece(self._correct, self._confidence)
         return f"{repairs}accuracy {accuracy(self._correct):.3f}, ECE {calibration:.3f} so far"
 
-    def _open_bar(self) -> Any:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
 
-        status = TextColumn("{task.fields[status]}")
-        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), status)
-        bar = Progress(*columns, console=Console(stderr=True))
-        bar.add_task("", total=self._total, completed=self._done, status="")
-        bar.start()
-        return bar
+def open_bar(done: int, total: int, *, speed_estimate_period: float = 30.0) -> Any:
+    """A started bar on standard error: count, elapsed and remaining time, and a task field ``status``."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    status = TextColumn("{task.fields[status]}")
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), status)
+    # Printed lines go above the bar, but not those that standard output takes elsewhere.
+    redirect = sys.stdout.isatty()
+    bar = Progress(
+        *columns,
+        console=Console(stderr=True),
+        redirect_stdout=redirect,
+        speed_estimate_period=speed_estimate_period,
+    )
+    bar.add_task("", total=total, completed=done, status="")
+    bar.start()
+    return bar

@@ -6,13 +6,15 @@
     unfinished.jsonl   replies of completions that still wait for a forced continuation
 
 Lines are appended whole. A line that a crash cut short is dropped when the run is taken up again, and the
-completion made anew.
+completion made anew. Whoever writes to a run holds its lock (``.lock``), which ends with the process.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -22,12 +24,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from rlcr.errors import RlcrError
-from rlcr.files import new_file
+from rlcr.files import new_file, writing
+
+log = logging.getLogger(__name__)
 
 #: Identifies a completion: problem and number of the sample.
 Key = tuple[str, int]
 
 RUN, RECORDS, UNFINISHED, PROBLEMS = "run.json", "records.jsonl", "unfinished.jsonl", "problems.jsonl"
+_LOCK = ".lock"
 
 # A record begins with its key, so that resuming need not parse the rest of a long line.
 _KEY = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*"), "sample": ([0-9]+), ')
@@ -39,6 +44,19 @@ class Run:
 
     folder: Path
     settings: dict[str, Any]
+    """What the run began with, and can be resumed with."""
+    graded: dict[str, Any]
+    """How its records are graded now, which rescoring changes."""
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The settings behind the records as they are."""
+        return self.settings | self.graded
+
+    @property
+    def total(self) -> int:
+        """The completions of the whole run."""
+        return self.settings["samples"] * sum(task["size"] for task in self.settings["tasks"].values())
 
     @property
     def records_path(self) -> Path:
@@ -52,18 +70,41 @@ class Run:
     @cached_property
     def done(self) -> frozenset[Key]:
         """The keys of the completions that were finished when the run was opened, read fast."""
-        keys: set[Key] = set()
-        with contextlib.suppress(FileNotFoundError), open(self.records_path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                match = _KEY.match(line)
-                if match is None:
-                    raise RlcrError(f"{self.records_path}, line {number}: not a record of a run")
-                keys.add((json.loads(match.group(1)), int(match.group(2))))
-        return frozenset(keys)
+        return frozenset(key for key, _ in _keyed_lines(self.records_path))
 
     def unfinished(self) -> Iterator[dict[str, Any]]:
         """Replies of completions that were not finished when the run stopped."""
-        return read_lines(self.folder / UNFINISHED)
+        # Most replies there are of completions that have become records: those are not even parsed.
+        for key, line in _keyed_lines(self.folder / UNFINISHED):
+            if key not in self.done:
+                yield json.loads(line.decode("utf-8", "surrogatepass"))
+
+    def check_finished(self) -> None:
+        """Raise if completions are missing."""
+        if len(self.done) < self.total:
+            # What is missing is not a random part: responses that need repairs come last.
+            raise RlcrError(
+                f"{self.folder}: unfinished ({len(self.done):,} of {self.total:,});"
+                " `rlcr eval … --resume` first"
+            )
+
+    def regraded(self, graded: dict[str, Any]) -> Run:
+        """Note that the records are graded in another way now."""
+        path = self.folder / RUN
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        write_whole(path, json.dumps(stored | {"graded": graded}, indent=2) + "\n")
+        return Run(self.folder, self.settings, graded)
+
+
+def _keyed_lines(path: Path) -> Iterator[tuple[Key, bytes]]:
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            match = _KEY.match(line)
+            if match is None:
+                raise RlcrError(f"{path}, line {number}: not a record of a run")
+            name = match.group(1).decode("utf-8", "surrogatepass")
+            # A name without escapes is as it stands, which spares half the time.
+            yield (json.loads(name) if "\\" in name else name[1:-1], int(match.group(2))), line
 
 
 def to_line(record: dict[str, Any]) -> str:
@@ -85,14 +126,17 @@ class Appender:
     """Appends whole lines to a file, each written at once."""
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[bytes] = open(path, "ab", buffering=0)  # noqa: SIM115 (closed by close)
+        self._path = path
+        with writing(path):
+            self._file: IO[bytes] = open(path, "ab", buffering=0)  # noqa: SIM115 (closed by close)
 
     def write(self, records: Iterable[dict[str, Any]]) -> None:
         """Append the records, in one write."""
         text = "".join(map(to_line, records))
         rest = memoryview(text.encode("utf-8", "surrogatepass"))
-        while rest:
-            rest = rest[self._file.write(rest) or 0 :]
+        with writing(self._path):
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
 
     def close(self) -> None:
         """Close the file."""
@@ -101,27 +145,45 @@ class Appender:
 
 def check_new(folder: Path) -> None:
     """Raise if a folder is in use."""
-    if folder.is_dir() and any(folder.iterdir()):
+    if folder.is_dir() and any(path.name != _LOCK for path in folder.iterdir()):
         hint = "--resume continues it" if (folder / RUN).exists() else "choose another --out"
         raise RlcrError(f"{folder}: not empty; {hint}")
 
 
-def create_run(folder: Path, settings: dict[str, Any], facts: dict[str, Any]) -> Run:
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Be the only one who writes to a run. Made for a new one, the lock makes its folder."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / _LOCK, "ab")  # noqa: SIM115 (closed below)
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RlcrError(
+                f"{folder}: another rlcr is writing to this run; wait for it or stop it"
+            ) from None
+        except OSError as error:  # some network file systems know no locks
+            log.warning(
+                "%s: cannot be locked (%s); see that nobody else writes to it", folder, error.strerror
+            )
+        yield
+
+
+def create_run(folder: Path, settings: dict[str, Any], graded: dict[str, Any], facts: dict[str, Any]) -> Run:
     """Start a run in a new or empty folder. ``facts`` (versions, command) go into run.json, uncompared."""
     check_new(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / RUN, json.dumps({"settings": settings, **facts}, indent=2) + "\n")
-    except OSError as error:
-        raise RlcrError(f"{folder}: cannot be written: {error.strerror or error}") from None
-    return Run(folder, settings)
+    stored = {"settings": settings, "graded": graded, **facts}
+    write_whole(folder / RUN, json.dumps(stored, indent=2) + "\n")
+    return Run(folder, settings, graded)
 
 
 def open_run(folder: Path) -> Run:
     """Open a run that exists."""
     path = folder / RUN
     try:
-        return Run(folder, json.loads(path.read_text(encoding="utf-8"))["settings"])
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return Run(folder, stored["settings"], stored["graded"])
     except FileNotFoundError:
         raise RlcrError(f"{folder}: not a run (it has no {RUN})") from None
     except (ValueError, KeyError, TypeError):

@@ -9,12 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rlcr import metrics
 from rlcr.errors import RlcrError
 from rlcr.measure import Columns, Measurement
-from rlcr.records import Run, open_run
 
 RESULTS = "results.json"
 
@@ -148,78 +145,6 @@ def _result(task: _TaskColumns, resamples: int) -> TaskResult:
     )
 
 
-# --- comparing two runs -----------------------------------------------------------------------------
-
-
-def compare_runs(folder_a: Path, folder_b: Path, *, resamples: int = 1000) -> dict[str, metrics.Comparison]:
-    """Paired differences (second run minus first) on the questions both runs answered, task by task."""
-    runs = [_by_task(open_run(folder)) for folder in (folder_a, folder_b)]
-    shared = [task for task in runs[0] if task in runs[1]]
-    if not shared:
-        names = " and ".join(f"{', '.join(run)}" for run in runs)
-        raise RlcrError(f"{folder_a} and {folder_b} have no task in common: {names}")
-    return {task: _compare(runs[0][task], runs[1][task], resamples) for task in sorted(shared)}
-
-
-def different_settings(folder_a: Path, folder_b: Path) -> list[str]:
-    """What a reader of a comparison must know: settings that differ between the runs, beside the model."""
-    a, b = (_graded_by(folder) for folder in (folder_a, folder_b))
-    return [f"{name}: {a[name]} against {b[name]}" for name in a if a[name] != b[name]]
-
-
-def _graded_by(folder: Path) -> dict[str, Any]:
-    # From the results where there are any: rescoring may have changed what run.json says.
-    run = open_run(folder)
-    settings = load_results(folder)["settings"] if (folder / RESULTS).exists() else run.settings
-    return {
-        name: settings[name] for name in ("method", "grading", "verifier", "judge", "samples", "max_tokens")
-    }
-
-
-@dataclass
-class _Answers:
-    correct: list[bool] = field(default_factory=list)
-    confidence: list[float] = field(default_factory=list)
-    question: list[str] = field(default_factory=list)
-
-    def of(self, questions: set[str]) -> tuple[list[bool], list[float], list[str]]:
-        keep = [index for index, question in enumerate(self.question) if question in questions]
-        return (
-            [self.correct[i] for i in keep],
-            [self.confidence[i] for i in keep],
-            [self.question[i] for i in keep],
-        )
-
-
-def _by_task(run: Run) -> dict[str, _Answers]:
-    tasks: dict[str, _Answers] = {}
-    for record in run.records():
-        if record["verdict"] != "unscorable":
-            answers = tasks.setdefault(record["task"], _Answers())
-            answers.correct.append(record["verdict"] == "correct")
-            answers.confidence.append(np.nan if record["confidence"] is None else record["confidence"])
-            answers.question.append(record["id"])
-    return tasks
-
-
-def _compare(a: _Answers, b: _Answers, resamples: int) -> metrics.Comparison:
-    # A question that one side could not score is left out of both, or the pairs would not be pairs.
-    both = set(a.question) & set(b.question)
-    if not both:
-        raise RlcrError("the two runs have no scored question in common")
-    correct_a, confidence_a, question_a = a.of(both)
-    correct_b, confidence_b, question_b = b.of(both)
-    return metrics.compare(
-        correct_a,
-        confidence_a,
-        correct_b,
-        confidence_b,
-        question_a=question_a,
-        question_b=question_b,
-        resamples=resamples,
-    )
-
-
 def load_results(folder: Path) -> dict[str, Any]:
     """The results that a finished run wrote."""
     path = folder / RESULTS
@@ -229,3 +154,5 @@ def load_results(folder: Path) -> dict[str, Any]:
         raise RlcrError(
             f"{folder}: has no {RESULTS}; finish it with --resume, or `rlcr rescore` it"
         ) from None
+    except ValueError:
+        raise RlcrError(f"{path}: not whole JSON; `rlcr rescore {folder}` writes it anew") from None

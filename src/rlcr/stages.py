@@ -17,9 +17,13 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from itertools import chain
+from typing import Any, Protocol, get_args
 
 from rlcr.methods import (
     FORCED_ANSWER,
@@ -27,6 +31,8 @@ from rlcr.methods import (
     FORCED_CONFIDENCE,
     FORCED_CONFIDENCE_TOKENS,
     Method,
+    answer_span,
+    forced_answer_span,
     needs_answer,
     needs_confidence,
     read_forced_answer,
@@ -36,13 +42,15 @@ from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, messages
 from rlcr.records import UNFINISHED, Appender, Key, Run
 from rlcr.response import Response, parse
-from rlcr.sample import CannotContinue, Completion, Request, Sampler, Sampling
+from rlcr.sample import CannotContinue, Completion, Request, Sampler, Sampling, Span
 from rlcr.verify import Grading, Verdict, Verifier, verify
 
 log = logging.getLogger(__name__)
 
 # Graded together: enough to use all cores, few enough that a bar moves.
 _BATCH = 64
+# Problems (times samples) that go through all stages together: what waits for a repair is in memory.
+_LOT = 8192
 
 
 class Watch(Protocol):
@@ -81,11 +89,13 @@ class _Draft:
     text: str = ""
     think_open: bool = False
     finish_reason: str = ""
-    token_ids: tuple[int, ...] = ()
+    token_ids: array[int] = field(default_factory=lambda: array("i"))
+    """Compact, since all drafts of a lot may wait for their repairs at the same time."""
     tokens: int = 0
     prompt_tokens: int = 0
     logprob: float | None = None
-    answer_logprobs: list[float] = field(default_factory=list)
+    answer_logprobs: dict[Grading, list[float]] = field(default_factory=dict)
+    """Of the answer that each grading reads, where there are any."""
     forced_answer: str | None = None
     forced_confidence: str | None = None
     unrepaired: list[str] = field(default_factory=list)
@@ -101,10 +111,16 @@ class _Draft:
         return f"{self.problem.id}\0{self.sample}"
 
 
-def run_stages(evaluation: Evaluation, sampler: Sampler, run: Run, watch: Watch | None = None) -> None:
+def run_stages(
+    evaluation: Evaluation,
+    sampler: Sampler,
+    run: Run,
+    watch: Callable[[int, int], Watch] | None = None,
+) -> None:
     """Sample what the run lacks, repair what needs it, grade, and append the records.
 
-    Interrupting this at any moment loses no reply that had arrived.
+    Interrupting this at any moment loses no reply that had arrived. ``watch(done, total)``, both counts of
+    responses, makes whoever follows it.
     """
     _Session(evaluation, sampler, run, watch).finish()
 
@@ -112,13 +128,21 @@ def run_stages(evaluation: Evaluation, sampler: Sampler, run: Run, watch: Watch 
 class _Session:
     """One go at a run: from wherever it stands to its end."""
 
-    def __init__(self, evaluation: Evaluation, sampler: Sampler, run: Run, watch: Watch | None) -> None:
-        self._evaluation, self._sampler, self._watch = evaluation, sampler, watch
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        sampler: Sampler,
+        run: Run,
+        watch: Callable[[int, int], Watch] | None,
+    ) -> None:
+        self._evaluation, self._sampler = evaluation, sampler
         self._format = evaluation.method.format
         self._started = time.monotonic()
         self._problems = {problem.id: problem for problem in evaluation.problems}
         self._done = set(run.done)
-        self._drafts = {draft.key: draft for draft in self._restore(run)}
+        self._drafts = self._restore(run)
+        total = len(evaluation.problems) * evaluation.samples
+        self._watch = watch(len(self._done) + len(self._drafts), total) if watch else None
         self._ready: list[_Draft] = []
         self._run = run
         self._records = Appender(run.records_path)
@@ -128,9 +152,13 @@ class _Session:
         """Run all stages to their end."""
         try:
             self._sort_drafts()
-            self._stage("response", self._first_requests(), self._evaluation.sampling)
-            for stage in ("answer", "confidence"):
-                self._stage(stage, self._repairs(stage), _greedy(stage))
+            problems = self._evaluation.problems
+            lot = max(1, _LOT // self._evaluation.samples)
+            for start in range(0, len(problems), lot):
+                some = problems[start : start + lot]
+                self._stage("response", partial(self._first_requests, some), self._evaluation.sampling)
+                self._stage("answer", partial(self._repairs, "answer"), _greedy("answer"))
+                self._stage("confidence", partial(self._repairs, "confidence"), _greedy("confidence"))
             self._grade()
         finally:
             self._records.close()
@@ -140,29 +168,34 @@ class _Session:
 
     # --- stages -------------------------------------------------------------------------------------
 
-    def _stage(self, stage: str, requests: Iterable[Request], sampling: Sampling) -> None:
-        waiting = {request.key: request for request in requests}
-        while waiting:
+    def _stage(self, stage: str, requests: Callable[[], Iterable[Request]], sampling: Sampling) -> None:
+        """Ask for all that ``requests()`` holds, again after a failure to continue: it then holds less."""
+        while True:
+            asked = iter(requests())
+            first = next(asked, None)
+            if first is None:
+                return
             try:
-                self._collect(stage, list(waiting.values()), sampling)
+                self._collect(stage, chain([first], asked), sampling)
                 return
             except CannotContinue as error:
                 # What was sampled is worth having without the repair; how many lack it is in the results.
                 log.warning("%s", error)
                 for draft in list(self._drafts.values()):
-                    if error.key in (None, draft.repair_key) and self._next_stage(draft) == stage:
+                    concerned = error.keys is None or draft.repair_key in error.keys
+                    if concerned and self._next_stage(draft) == stage:
                         draft.unrepaired.append(stage)
                         self._advance(draft)
-                still = {d.repair_key for d in self._drafts.values() if self._next_stage(d) == stage}
-                waiting = {key: request for key, request in waiting.items() if key in still}
 
-    def _collect(self, stage: str, requests: list[Request], sampling: Sampling) -> None:
-        for completion in self._sampler.sample(requests, sampling):
-            draft = self._take(stage, completion)
-            self._replies.write([_to_reply(stage, draft, completion, self._next_stage(draft))])
-            if self._watch:
-                self._watch.replied(stage)
-            self._advance(draft)
+    def _collect(self, stage: str, requests: Iterable[Request], sampling: Sampling) -> None:
+        # Closed, so that an error here ends the sampler's requests to a server at once.
+        with closing(self._sampler.sample(requests, sampling)) as completions:
+            for completion in completions:
+                draft = self._take(stage, completion)
+                self._replies.write([_to_reply(stage, draft, completion, self._next_stage(draft))])
+                if self._watch:
+                    self._watch.replied(stage)
+                self._advance(draft)
 
     def _take(self, stage: str, completion: Completion) -> _Draft:
         identity, sample = completion.key, completion.sample
@@ -177,16 +210,26 @@ class _Session:
         draft.tokens += completion.completion_tokens
         if stage == "answer":
             draft.forced_answer = completion.text
+            # All gradings read a forced answer in the same way.
+            logprobs = _overlapping(completion, forced_answer_span(completion.text))
+            draft.answer_logprobs = {"strict": logprobs, "paper": logprobs}
         elif stage == "confidence":
             draft.forced_confidence = completion.text
         else:
             draft.text, draft.think_open = completion.text, completion.think_open
             draft.finish_reason, draft.prompt_tokens = completion.finish_reason, completion.prompt_tokens
-            draft.token_ids = completion.token_ids
+            draft.token_ids = array("i", completion.token_ids)
             if completion.logprobs:
                 draft.logprob = math.fsum(completion.logprobs)
-                draft.answer_logprobs = _answer_logprobs(completion, self._read(draft))
+                draft.answer_logprobs = self._answer_logprobs(completion)
         return draft
+
+    def _answer_logprobs(self, completion: Completion) -> dict[Grading, list[float]]:
+        found: dict[Grading, list[float]] = {}
+        for grading in get_args(Grading):
+            response = _parse(completion.text, self._format, grading, completion.think_open)
+            found[grading] = _overlapping(completion, answer_span(response)) if response.answer else []
+        return found
 
     def _advance(self, draft: _Draft) -> None:
         """Grade a draft that has all it needs, as soon as there are enough of them."""
@@ -209,14 +252,14 @@ class _Session:
         return None
 
     def _read(self, draft: _Draft) -> Response:
-        return parse(draft.text, self._format, mode="lenient", think_open=draft.think_open)
+        return _parse(draft.text, self._format, "strict", draft.think_open)
 
     def _messages(self, problem: Problem) -> tuple[Message, ...]:
         return tuple(messages(self._evaluation.prompt, problem))
 
-    def _first_requests(self) -> Iterator[Request]:
+    def _first_requests(self, problems: Sequence[Problem]) -> Iterator[Request]:
         """The samples that the run lacks, those of a problem that follow each other in one request."""
-        for problem in self._evaluation.problems:
+        for problem in problems:
             missing = [
                 sample
                 for sample in range(self._evaluation.samples)
@@ -230,13 +273,13 @@ class _Session:
                 missing = missing[n:]
 
     def _repairs(self, stage: str) -> Iterator[Request]:
-        for draft in self._drafts.values():
+        for draft in list(self._drafts.values()):
             if self._next_stage(draft) == stage:
                 yield Request(
                     draft.repair_key,
                     self._messages(draft.problem),
                     prefix=_forced_prefix(stage, draft),
-                    prefix_ids=draft.token_ids,
+                    prefix_ids=tuple(draft.token_ids),
                 )
 
     def _sort_drafts(self) -> None:
@@ -250,27 +293,26 @@ class _Session:
     def _grade(self) -> None:
         ready, self._ready = self._ready, []
         raw = [_to_record(draft, self._evaluation) for draft in ready]
-        records = grade(raw, [draft.problem for draft in ready], self._evaluation)
+        problems = [draft.problem for draft in ready]
+        records = grade(raw, problems, self._evaluation.grading, self._evaluation.judge)
         self._records.write(records)
         self._done |= {draft.key for draft in ready}
         if self._watch and records:
             self._watch.graded(records)
 
-    def _restore(self, run: Run) -> Iterator[_Draft]:
+    def _restore(self, run: Run) -> dict[Key, _Draft]:
         """The drafts that an earlier go left, from its replies."""
         drafts: dict[Key, _Draft] = {}
         for reply in run.unfinished():
             key = reply["id"], reply["sample"]
-            if key in self._done or key[0] not in self._problems:
-                continue
             if reply["stage"] == "response":
-                drafts[key] = _Draft(self._problems[key[0]], key[1], **reply["draft"])
-            elif key in drafts:
+                stored = reply["draft"] | {"token_ids": array("i", reply["draft"]["token_ids"])}
+                drafts[key] = _Draft(self._problems[key[0]], key[1], **stored)
+            else:
                 drafts[key].tokens += reply["tokens"]
+                drafts[key].answer_logprobs = reply["answer_logprobs"]
                 setattr(drafts[key], f"forced_{reply['stage']}", reply["text"])
-        for draft in drafts.values():
-            draft.token_ids = tuple(draft.token_ids)
-            yield draft
+        return drafts
 
 
 def _greedy(stage: str) -> Sampling:
@@ -288,24 +330,21 @@ def _forced_prefix(stage: str, draft: _Draft) -> str:
 def _to_reply(stage: str, draft: _Draft, completion: Completion, next_stage: str | None) -> dict[str, Any]:
     reply: dict[str, Any] = {"id": draft.problem.id, "sample": draft.sample, "stage": stage}
     if stage != "response":
-        return reply | {"text": completion.text, "tokens": completion.completion_tokens}
-    names = ("text", "think_open", "finish_reason", "token_ids", "tokens", "prompt_tokens", "logprob")
-    kept = {name: getattr(draft, name) for name in (*names, "answer_logprobs", "seconds")}
-    if next_stage is None:
-        kept["token_ids"] = ()  # wanted only to continue from
+        told = {"text": completion.text, "tokens": completion.completion_tokens}
+        return reply | told | {"answer_logprobs": draft.answer_logprobs}
+    names = ("text", "think_open", "finish_reason", "tokens", "prompt_tokens", "logprob", "seconds")
+    kept = {name: getattr(draft, name) for name in (*names, "answer_logprobs")}
+    # Wanted only to continue from.
+    kept["token_ids"] = [] if next_stage is None else draft.token_ids.tolist()
     return reply | {"draft": kept}
 
 
-def _answer_logprobs(completion: Completion, response: Response) -> list[float]:
-    """The log-probabilities of the tokens that overlap the text of the answer.
+def _overlapping(completion: Completion, span: Span) -> list[float]:
+    """The log-probabilities of the tokens that overlap a span, empty where the sampler returned none.
 
     By spans, not by tags: a tokenizer may join ``>`` with the first word of the answer.
     """
-    if not response.answer or needs_answer(response):
-        return []  # what will be graded is the forced answer
-    start, end = response.spans["answer"]
-    start += len(response.text[start:end]) - len(response.text[start:end].lstrip())
-    end = start + len(response.answer)
+    start, end = span
     return [
         round(logprob, 6)
         for logprob, (first, last) in zip(completion.logprobs, completion.token_spans, strict=True)
@@ -341,14 +380,13 @@ def _to_record(draft: _Draft, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def grade(
-    records: Sequence[dict[str, Any]], problems: Sequence[Problem], evaluation: Evaluation
+    records: Sequence[dict[str, Any]], problems: Sequence[Problem], grading: Grading, judge: Verifier | None
 ) -> list[dict[str, Any]]:
     """Read and verify completions: the raw parts of records in, whole records out."""
-    grading = evaluation.grading
     read = [_read_record(record, grading) for record in records]
-    verdicts = verify(problems, [answer for _, answer, _ in read], grading=grading, judge=evaluation.judge)
+    verdicts = verify(problems, [answer for _, answer, _ in read], grading=grading, judge=judge)
     return [
-        record | _graded(record, response, answer, confidence, verdict, problem)
+        record | _graded(record, grading, response, answer, confidence, verdict, problem)
         for record, problem, (response, answer, confidence), verdict in zip(
             records, problems, read, verdicts, strict=True
         )
@@ -356,8 +394,7 @@ def grade(
 
 
 def _read_record(record: dict[str, Any], grading: Grading) -> tuple[Response, str | None, float | None]:
-    mode = "paper" if grading == "paper" else "lenient"
-    response = parse(record["text"], record["format"], mode=mode, think_open=record["think_open"])
+    response = _parse(record["text"], record["format"], grading, record["think_open"])
     answer, confidence = response.answer, response.confidence
     if record["forced_answer"] is not None:
         answer = read_forced_answer(record["forced_answer"])
@@ -366,15 +403,20 @@ def _read_record(record: dict[str, Any], grading: Grading) -> tuple[Response, st
     return response, answer, confidence
 
 
+def _parse(text: str, format: str, grading: Grading, think_open: bool) -> Response:
+    return parse(text, format, mode="paper" if grading == "paper" else "lenient", think_open=think_open)
+
+
 def _graded(
     record: dict[str, Any],
+    grading: Grading,
     response: Response,
     answer: str | None,
     confidence: float | None,
     verdict: Verdict,
     problem: Problem,
 ) -> dict[str, Any]:
-    logprobs = record["answer_logprobs"]
+    logprobs = record["answer_logprobs"].get(grading)
     probability = math.fsum(map(math.exp, logprobs)) / len(logprobs) if logprobs else None
     return {
         "answer": answer,

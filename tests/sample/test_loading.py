@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.tiny import tiny_model, tiny_tokenizer
 from rlcr.errors import RlcrError
 from rlcr.sample import Request, Sampling
 from rlcr.sample.choice import choose, stream
-from rlcr.sample.loading import load
+from rlcr.sample.loading import identify, load
 from rlcr.sample.local import LocalSampler
 
 REQUESTS = [Request("a", ({"role": "user", "content": "the sum of 12"},), n=2)]
@@ -54,6 +55,17 @@ def test_a_folder(folder) -> None:
     assert texts(sampler) == texts(LocalSampler(tiny_model(), tiny_tokenizer(), name="x"))
     half, _ = load(folder, device="cpu", dtype="bfloat16")
     assert {p.dtype for p in half.parameters()} == {torch.bfloat16}
+
+
+def test_fingerprints_follow_the_weights_and_not_the_place(folder, adapter, tmp_path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    assert identify(copy) == identify(folder)
+    tiny_model(seed=1).save_pretrained(copy)
+    assert identify(copy) != identify(folder)
+    assert identify(copy / "model.safetensors") != identify(folder / "model.safetensors")
+    # Of an adapter both count: its own weights and those of its base.
+    assert identify(adapter).endswith(f" on {identify(folder)}")
 
 
 def test_an_adapter_is_merged_into_its_base(folder, adapter) -> None:

@@ -13,7 +13,7 @@ from tests.tiny import tiny_model, tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from rlcr.errors import RlcrError
-from rlcr.sample import Completion, Request, Sampling
+from rlcr.sample import CannotContinue, Completion, Request, Sampling
 from rlcr.sample.batch import Batch
 from rlcr.sample.choice import choose, gumbel, nucleus, stream
 from rlcr.sample.jobs import Maker
@@ -143,7 +143,8 @@ def test_a_spent_budget_makes_samples_give_way_and_resume(model, tokenizer) -> N
     assert max(len(c.token_ids) for c in reference.values()) > 130  # through three slabs
     maker = Maker(tokenizer, long, frozenset([tokenizer.eos_token_id]), 512)
     jobs = [maker.job(request) for request in requests]
-    batch = Batch(PackedModel(model), maker, jobs, token_budget=900, max_rows=16, first_guess=32)
+    batch = Batch(PackedModel(model), maker, token_budget=900, max_rows=16, first_guess=32)
+    batch.add(jobs)
     found, resumed = {}, 0
     while batch.busy:
         for completion in batch.advance():
@@ -275,6 +276,42 @@ def test_nothing_to_do_and_what_cannot_be_done(sampler) -> None:
     ):
         with pytest.raises(RlcrError):
             sampler.sample(make_requests(1), wrong)
+
+
+def test_requests_are_tokenised_in_lots_which_change_nothing(sampler, monkeypatch) -> None:
+    requests = make_requests(40, n=2)
+    whole = run(sampler, requests, SAMPLED)
+    drawn: list[str] = []
+
+    def draw():
+        for request in requests:
+            drawn.append(request.key)
+            yield request
+
+    monkeypatch.setattr("rlcr.sample.local._LOT", 5)
+    sampler.max_rows = 4
+    completions = sampler.sample(draw(), SAMPLED)
+    assert len(drawn) == 5  # the first lot, at once
+    first = next(completions)
+    assert len(drawn) < 40
+    found = {(c.key, c.sample): c for c in (first, *completions)}
+    assert writings(found) == writings(whole)
+
+
+def test_responses_too_long_to_continue_are_told_of_together_and_last(sampler) -> None:
+    long = [Request(f"long{i}", user("x"), prefix="sum " * 600) for i in range(3)]
+    short = make_requests(3)
+    completions = sampler.sample([long[0], *short, *long[1:]], GREEDY)
+    assert {next(completions).key for _ in short} == {request.key for request in short}
+    with pytest.raises(CannotContinue, match="long0: .* positions .and 2 more like it.") as caught:
+        next(completions)
+    assert caught.value.keys == {"long0", "long1", "long2"}
+
+
+def test_half_a_character_is_no_reason_to_stop(sampler) -> None:
+    found = run(sampler, [Request("key \udc00", user("so \ud83d"), prefix="sum \ud83d")], SAMPLED)
+    same = run(sampler, [Request("key \udc00", user("so \ufffd"), prefix="sum \ufffd")], SAMPLED)
+    assert found == same
 
 
 def test_a_response_ends_where_the_models_positions_do(sampler, tokenizer) -> None:

@@ -9,11 +9,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from rlcr import comparing, lm_eval, results
 from rlcr import evaluate as evaluation
-from rlcr import lm_eval, results
 from rlcr.errors import RlcrError
 from rlcr.progress import RunProgress
+from rlcr.records import RUN
 from rlcr.report import results as tables
+from rlcr.sample.opening import Access, Mode
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder written by `rlcr eval`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -52,6 +54,26 @@ def eval_(
         str | None, typer.Option(metavar="FILE", help="Another system prompt than the method's.")
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of local data sets (or RLCR_DATA).")] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(help="Server: how to ask. completion continues responses on any server."),
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Server: folder or hub id whose chat template completion uses."),
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(help="Server: requests at once; default 16.", min=1)
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Server: seconds for a request; default 600.", min=1)
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Local model: cpu, cuda, mps; default: the fastest there is.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Local model: float32, bfloat16 or float16; default by device.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -78,9 +100,18 @@ def eval_(
         return watching[-1]
 
     try:
-        found = evaluation.evaluate(settings, out, resume=resume, data_dir=data_dir, watch=watch)
+        found = evaluation.evaluate(
+            settings,
+            out,
+            resume=resume,
+            data_dir=data_dir,
+            access=Access(mode, tokenizer, concurrency, timeout, device, dtype),
+            watch=watch,
+        )
     except KeyboardInterrupt:
-        print(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
+        begun = (out / RUN).exists()
+        rest = f"; the same command with --resume continues {out}" if begun else " before anything was begun"
+        print(f"\nrlcr: interrupted{rest}", file=sys.stderr)
         raise
     except RlcrError as error:
         if not watching:  # nothing was begun
@@ -111,11 +142,11 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Paired differences between two runs on the same questions: the second minus the first."""
-    comparisons = results.compare_runs(run_a, run_b)
+    found = comparing.compare_runs(run_a, run_b)
     if as_json:
-        print(json.dumps({task: comparison.to_dict() for task, comparison in comparisons.items()}))
+        print(json.dumps(found.to_dict()))
     else:
-        tables.print_comparison(comparisons, results.different_settings(run_a, run_b))
+        tables.print_comparison(found.tasks, found.notes)
 
 
 def export(

@@ -99,7 +99,14 @@ def _escape_markdown(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-_LATEX_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {"±": "$\\pm$", "↑": "$\\uparrow$", "↓": "$\\downarrow$"}
+_LATEX_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+}
 
 
 def latex(results: Results) -> str:
@@ -142,7 +149,7 @@ def print_results(results: Results) -> None:
             console.print(escape(f"{name}: {count} unscorable: {reason}"), soft_wrap=True)
 
 
-def print_comparison(comparisons: Mapping[str, Comparison], different: Sequence[str]) -> None:
+def print_comparison(comparisons: Mapping[str, Comparison], notes: Sequence[str]) -> None:
     """Paired differences, second run minus first, with their intervals; and what else differs."""
     console = _console()
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -168,10 +175,11 @@ def print_comparison(comparisons: Mapping[str, Comparison], different: Sequence[
     console.print(table)
     questions = ", ".join(f"{task} {comparison.questions:,}" for task, comparison in comparisons.items())
     console.print(
-        escape(f"second run minus first, on the questions both answered: {questions}"), soft_wrap=True
+        escape(f"second run minus first, on the problems both hold and could score: {questions}"),
+        soft_wrap=True,
     )
-    for setting in different:
-        console.print(escape(f"note: the runs differ in {setting}"), soft_wrap=True)
+    for note in notes:
+        console.print(escape(f"note: the runs differ in {note}"), soft_wrap=True)
 
 
 def _better(low: float, high: float, more_is_better: bool) -> str:

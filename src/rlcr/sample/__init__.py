@@ -10,7 +10,7 @@ nothing. A request has a stable ``key``; a local sampler derives its random numb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -28,6 +28,7 @@ class Request:
     text where it has none. ``prefix`` is a response already begun: the model continues it, and completions
     hold only what is new. ``prefix_ids`` are its token ids where they are known (a response this sampler
     made), so that continuing it never tokenises it anew; ``prefix`` may go on beyond them with further text.
+    ``prompt_ids`` are the tokens of the rendered prompt where they are known: it is then not rendered anew.
     ``first_sample`` is the number of the first of the n samples: asking for samples 4 to 7 of a question
     gives what asking for 0 to 7 would have given there.
     """
@@ -38,6 +39,7 @@ class Request:
     first_sample: int = 0
     prefix: str = ""
     prefix_ids: tuple[int, ...] = ()
+    prompt_ids: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,11 @@ class Completion:
 
 
 class CannotContinue(RlcrError):
-    """This sampler cannot continue a response that was begun: that of ``key``, or any if ``key`` is None."""
+    """This sampler cannot continue responses that were begun: those of ``keys``, or any if that is None."""
 
-    def __init__(self, message: str, key: str | None = None) -> None:
+    def __init__(self, message: str, keys: frozenset[str] | None = None) -> None:
         super().__init__(message)
-        self.key = key
+        self.keys = keys
 
 
 class Sampler(Protocol):
@@ -87,7 +89,24 @@ class Sampler(Protocol):
 
     name: str
     """The model, as a user would name it."""
+    fingerprint: str
+    """What tells models of the same name apart: a hash of the weights, or where the server is."""
 
-    def sample(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield each of the n completions of each request once, as it finishes."""
+    def sample(self, requests: Iterable[Request], sampling: Sampling) -> Generator[Completion, None, None]:
+        """Yield each of the n completions of each request once, as it finishes.
+
+        Closing the generator ends what is under way. Responses that cannot be continued are told of by
+        `CannotContinue`, once the others have been yielded where that is possible.
+        """
         ...
+
+
+def sendable(text: str) -> str:
+    r"""The text as UTF-8 can hold it: halves of surrogate pairs, which JSON lets through, become U+FFFD.
+
+    >>> sendable("a\ud83d"), sendable("\ud83d\ude42")
+    ('a�', '🙂')
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -35,13 +35,12 @@ FIRST_GUESS = 256
 
 
 class Batch:
-    """The samples of some jobs, from first to last."""
+    """The samples of jobs, which may be added at any time."""
 
     def __init__(
         self,
         model: PackedModel,
         maker: Maker,
-        jobs: Iterable[Job],
         *,
         token_budget: int,
         max_rows: int,
@@ -50,9 +49,7 @@ class Batch:
         self.model = model
         self.maker = maker
         self.sampling: Sampling = maker.sampling
-        # Longest first: what needs most memory comes while the batch is easiest to plan, and neighbours
-        # have similar lengths, so that little is padded.
-        self.jobs = deque(sorted(jobs, key=lambda job: len(job.ids), reverse=True))
+        self.jobs: deque[Job] = deque()
         self.token_budget = token_budget
         self.groups: list[Group] = []
         self.rows: list[Row] = []
@@ -71,6 +68,12 @@ class Batch:
         self.limits = np.zeros(max_rows, dtype=np.int64)
         self.tokens = np.zeros((max_rows, 64), dtype=np.int64)
         self.logprobs = np.zeros((max_rows, 64), dtype=np.float32)
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        """More work, to follow what is waiting."""
+        # Longest first: what needs most memory comes while the batch is easiest to plan, and neighbours
+        # have similar lengths, so that little is padded.
+        self.jobs.extend(sorted(jobs, key=lambda job: len(job.ids), reverse=True))
 
     @property
     def busy(self) -> bool:

@@ -33,7 +33,9 @@ _LOT = 1 << 21
 def stream(seed: int, key: str, sample: int) -> int:
     """The 64-bit name of a sample's random numbers, the same on every machine and in every process."""
     text = f"{seed}\x1f{key}\x1f{sample}"
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little"
+    )
 
 
 def _mix(x: np.ndarray) -> np.ndarray:

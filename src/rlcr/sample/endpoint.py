@@ -21,7 +21,7 @@ used: the server makes tokens of the text anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 from queue import SimpleQueue
@@ -73,11 +73,12 @@ class EndpointSampler:
         self._may_switch = mode == "auto"
         self._refused: set[str] = set()
         self.name = model or _only_model(self._server)
+        self.fingerprint = self._server.url  # of the weights themselves a server tells nothing
 
     def __repr__(self) -> str:
         return f"EndpointSampler({self._server.url!r}, {self.name!r})"
 
-    def sample(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
+    def sample(self, requests: Iterable[Request], sampling: Sampling) -> Generator[Completion, None, None]:
         """Yield each of the n completions of each request once, as it finishes.
 
         Requests are drawn from the iterator as places become free, at most twice ``concurrency`` ahead of
@@ -160,7 +161,7 @@ class EndpointSampler:
                 if _refuses_prefill(refusal, body):
                     raise CannotContinue(explained) from None
                 if request.prefix and wire.TOO_LONG.search(refusal.said):
-                    raise CannotContinue(explained, request.key) from None
+                    raise CannotContinue(explained, frozenset({request.key})) from None
                 raise RlcrError(explained) from None
             think_open = None if prompt is None else opens_think(prompt)
             try:

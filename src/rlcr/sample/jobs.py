@@ -10,7 +10,7 @@ import numpy as np
 
 from rlcr.errors import RlcrError
 from rlcr.prompts import opens_think, render_messages
-from rlcr.sample import CannotContinue, Completion, Request, Sampling
+from rlcr.sample import CannotContinue, Completion, Request, Sampling, sendable
 from rlcr.sample.tokens import continuation_spans, reader
 
 
@@ -47,19 +47,14 @@ class Maker:
         self.eos_ids = eos_ids
         self.room = room
         self.reader = reader(tokenizer)
-        self.stops = [stop.encode() for stop in sampling.stop]
+        self.stops = [sendable(stop).encode() for stop in sampling.stop]
         self.stop_bytes = max(map(len, self.stops), default=0)
 
     def job(self, request: Request) -> Job:
         """Render and tokenise a request; refuse what the model cannot hold."""
         if request.n < 1:
             raise RlcrError(f"{request.key}: asks for {request.n} samples; ask for at least one")
-        rendered = render_messages(request.messages, self.tokenizer)
-        # A chat template writes its own special tokens; plain text gets the tokenizer's.
-        plain = not self.tokenizer.chat_template
-        prompt = list(self.tokenizer(rendered, add_special_tokens=plain)["input_ids"])
-        while plain and len(prompt) > 1 and prompt[-1] in self.eos_ids:
-            prompt.pop()  # some tokenizers end every text, but this one goes on
+        prompt, ending = self._prompt(request)
         prefix = self._prefix(request)
         ids = (*prompt, *prefix)
         if not ids:
@@ -72,23 +67,37 @@ class Maker:
                 name = request.key.partition("\0")[0]
                 full = f"{len(ids)} tokens, but the model has {self.room} positions"
                 if request.prefix:
-                    raise CannotContinue(f"{name}: the response to be continued has {full}", request.key)
+                    raise CannotContinue(
+                        f"{name}: the response to be continued has {full}", frozenset({request.key})
+                    )
                 raise RlcrError(f"{name}: the prompt has {full}; shorten the problem or leave it out")
             limit = min(limit, self.room - len(ids))
         samples = tuple(range(request.first_sample, request.first_sample + request.n))
-        return Job(request.key, samples, ids, len(ids), prefix, limit, opens_think(rendered))
+        return Job(request.key, samples, ids, len(ids), prefix, limit, opens_think(ending))
+
+    def _prompt(self, request: Request) -> tuple[list[int], str]:
+        """The tokens of the prompt, and the text it ends with."""
+        if request.prompt_ids:
+            return list(request.prompt_ids), self.tokenizer.decode(list(request.prompt_ids[-16:]))
+        rendered = sendable(render_messages(request.messages, self.tokenizer))
+        # A chat template writes its own special tokens; plain text gets the tokenizer's.
+        plain = not self.tokenizer.chat_template
+        prompt = list(self.tokenizer(rendered, add_special_tokens=plain)["input_ids"])
+        while plain and len(prompt) > 1 and prompt[-1] in self.eos_ids:
+            prompt.pop()  # some tokenizers end every text, but this one goes on
+        return prompt, rendered
 
     def _prefix(self, request: Request) -> tuple[int, ...]:
         """The ids of a begun response: the given ones as far as they spell it, then those of the rest."""
-        known = list(request.prefix_ids)
+        prefix, known = sendable(request.prefix), list(request.prefix_ids)
         # A finished response ends with the token that says so; it must not stand in the middle.
         while known and known[-1] in self.eos_ids:
             known.pop()
         text = self.reader.decode(known)
-        while known and not request.prefix.startswith(text):
+        while known and not prefix.startswith(text):
             known.pop()
             text = self.reader.decode(known)
-        return (*known, *self._encode(request.prefix[len(text) :], bool(text)))
+        return (*known, *self._encode(prefix[len(text) :], bool(text)))
 
     def _encode(self, text: str, continues: bool) -> Sequence[int]:
         if not text:

@@ -19,6 +19,7 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.files import cache_folder
+from rlcr.sample.fingerprint import fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,33 @@ def load(path_or_id: str | Path, *, device: str = "auto", dtype: str = "auto") -
         return model.to(device).eval(), tokenizer
     except RuntimeError as error:
         raise RlcrError(f"{path_or_id}: cannot be moved to device {device!r}: {_line(error)}") from None
+
+
+def load_tokenizer(name: str) -> Any:
+    """The tokenizer of a folder or hub id alone."""
+    _need_transformers()
+    from transformers import AutoTokenizer
+
+    path = Path(name).expanduser()
+    if not path.exists():
+        _check_hub_id(name)
+    try:
+        return AutoTokenizer.from_pretrained(str(path))
+    except Exception as error:
+        raise RlcrError(f"{name}: no tokenizer can be loaded from here: {_line(error)}") from error
+
+
+def identify(path_or_id: str | Path) -> str:
+    """The fingerprint of a model that was loaded from there, an adapter's with that of its base."""
+    path = Path(path_or_id).expanduser()
+    if (path / "adapter_config.json").is_file():
+        return f"{fingerprint(path)} on {identify(_base(path))}"
+    if path.exists():
+        return fingerprint(path)
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(str(path_or_id), "config.json")
+    return fingerprint(Path(config).parent) if isinstance(config, str) else ""
 
 
 def find_device() -> str:
@@ -88,9 +116,15 @@ def _load(name: str, dtype: Any) -> tuple[Any, Any]:
         if files:
             raise RlcrError(f"{path}: has {len(files)} GGUF files; name one, such as {files[0]}")
         raise RlcrError(f"{path}: no model here; expected config.json, adapter_config.json or a .gguf file")
+    _check_hub_id(name)
+    return _from_hub(name, dtype)
+
+
+def _check_hub_id(name: str) -> None:
+    """Raise for what is a path, so that nobody is asked for it over the network."""
+    path = Path(name)
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or path.suffix == ".gguf":
         raise RlcrError(f"{name}: no such file or folder; give a model's folder, a .gguf file or a hub id")
-    return _from_hub(name, dtype)
 
 
 def _from_folder(path: Path, dtype: Any) -> tuple[Any, Any]:
@@ -124,21 +158,11 @@ def _from_adapter(path: Path, dtype: Any) -> tuple[Any, Any]:
         raise RlcrError(
             f'{path}: an adapter needs peft, which is not installed: pip install "rlcr[train]"'
         ) from None
-    config = path / "adapter_config.json"
-    try:
-        base = json.loads(config.read_text(encoding="utf-8")).get("base_model_name_or_path")
-    except ValueError as error:
-        raise RlcrError(f"{config}: not JSON: {error}") from None
-    if not base:
-        raise RlcrError(f"{config}: does not name its base model; set base_model_name_or_path")
-    # A relative base is looked for from here, then from beside the adapter.
-    beside = (path / base).resolve()
-    if not Path(base).expanduser().exists() and beside.exists():
-        base = str(beside)
+    base = _base(path)
     try:
         model, tokenizer = _load(base, dtype)
     except RlcrError as error:
-        raise RlcrError(f"{config}: base_model_name_or_path: {error}") from error
+        raise RlcrError(f"{path / 'adapter_config.json'}: base_model_name_or_path: {error}") from error
     if (path / "tokenizer_config.json").is_file():
         from transformers import AutoTokenizer
 
@@ -147,6 +171,19 @@ def _from_adapter(path: Path, dtype: Any) -> tuple[Any, Any]:
         return PeftModel.from_pretrained(model, str(path)).merge_and_unload(), tokenizer
     except Exception as error:
         raise RlcrError(f"{path}: does not fit its base {base}: {_line(error)}") from error
+
+
+def _base(adapter: Path) -> str:
+    """What an adapter names as its base: a folder, looked for from here, then from beside it, or a hub id."""
+    config = adapter / "adapter_config.json"
+    try:
+        base = json.loads(config.read_text(encoding="utf-8")).get("base_model_name_or_path")
+    except ValueError as error:
+        raise RlcrError(f"{config}: not JSON: {error}") from None
+    if not base:
+        raise RlcrError(f"{config}: does not name its base model; set base_model_name_or_path")
+    beside = (adapter / base).resolve()
+    return str(beside) if not Path(base).expanduser().exists() and beside.exists() else base
 
 
 def _converted(file: Path) -> Path:

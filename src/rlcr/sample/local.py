@@ -9,18 +9,22 @@ transformers' own generation (`plain`). The sampler keeps nothing between calls:
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
-from rlcr.sample import Completion, Request, Sampling
+from rlcr.sample import CannotContinue, Completion, Request, Sampling
 from rlcr.sample.jobs import Job, Maker
-from rlcr.sample.loading import load
+from rlcr.sample.loading import identify, load
 
 # What imports torch is imported where it is used: without torch, `load` says what to install.
 
 log = logging.getLogger(__name__)
+
+#: Requests that are tokenised and sorted by length together. Token ids of all at once would fill the memory.
+_LOT = 2048
 
 
 class LocalSampler:
@@ -37,6 +41,7 @@ class LocalSampler:
         tokenizer: Any,
         *,
         name: str,
+        fingerprint: str = "",
         token_budget: int = 65_536,
         max_rows: int = 256,
         fast: bool = True,
@@ -48,6 +53,7 @@ class LocalSampler:
         self.model = model
         self.tokenizer = tokenizer
         self.name = name
+        self.fingerprint = fingerprint
         self.token_budget = token_budget
         self.max_rows = max_rows
         self.fast = fast
@@ -59,7 +65,8 @@ class LocalSampler:
     ) -> LocalSampler:
         """Load a folder, hub id, LoRA adapter or GGUF file (see `rlcr.sample.loading`)."""
         model, tokenizer = load(path_or_id, device=device, dtype=dtype)
-        return cls(model, tokenizer, name=str(path_or_id), **options)
+        weights = f"{str(model.dtype).removeprefix('torch.')} {identify(path_or_id)}"
+        return cls(model, tokenizer, name=str(path_or_id), fingerprint=weights, **options)
 
     @property
     def eos_ids(self) -> frozenset[int]:
@@ -76,7 +83,8 @@ class LocalSampler:
     def sample(self, requests: Iterable[Request], sampling: Sampling) -> Generator[Completion, None, None]:
         """Yield each of the n completions of each request once, as it finishes.
 
-        Requests are checked and tokenised at once, before the first is asked for.
+        Requests are tokenised in lots, the first at once: what is wrong with it, or with ``sampling``, is
+        raised by this call and not by the first ``next``.
         """
         from rlcr.sample.packed import base_model
 
@@ -84,22 +92,31 @@ class LocalSampler:
         config = base_model(self.model).config.get_text_config()
         room = getattr(config, "max_position_embeddings", None)
         maker = Maker(self.tokenizer, sampling, self.eos_ids, room)
-        jobs = [maker.job(request) for request in requests]
-        return self._sample(maker, jobs)
+        lots = _Lots(maker, requests)
+        return self._sample(maker, chain([next(lots, [])], lots), lots.unfit)
 
-    def _sample(self, maker: Maker, jobs: list[Job]) -> Generator[Completion, None, None]:
+    def _sample(
+        self, maker: Maker, lots: Iterable[list[Job]], unfit: dict[str, str]
+    ) -> Generator[Completion, None, None]:
         from rlcr.sample.batch import Batch
         from rlcr.sample.packed import PackedModel
         from rlcr.sample.plain import generate
 
-        packed, plain = self._divide(jobs)
-        batch = Batch(
-            PackedModel(self.model), maker, packed, token_budget=self.token_budget, max_rows=self.max_rows
-        )
+        batch = Batch(PackedModel(self.model), maker, token_budget=self.token_budget, max_rows=self.max_rows)
+        for lot in lots:
+            packed, plain = self._divide(lot)
+            batch.add(packed)
+            for job in sorted(plain, key=lambda job: len(job.ids), reverse=True):
+                yield from generate(self.model, maker, job, self.max_rows)
+            # The next lot comes before this one runs out, so that the batch stays full in between.
+            while len(batch.jobs) > self.max_rows:
+                yield from batch.advance()
         while batch.busy:
             yield from batch.advance()
-        for job in sorted(plain, key=lambda job: len(job.ids), reverse=True):
-            yield from generate(self.model, maker, job, self.max_rows)
+        if unfit:
+            first, *others = unfit.values()
+            more = f" (and {len(others):,} more like it)" if others else ""
+            raise CannotContinue(f"{first}{more}", frozenset(unfit))
 
     def _divide(self, jobs: list[Job]) -> tuple[list[Job], list[Job]]:
         """The jobs for the fast path, and those for the plain one."""
@@ -128,6 +145,29 @@ class LocalSampler:
                 longest,
             )
         return packed, plain
+
+
+class _Lots:
+    """Jobs of requests, a lot at a time. What does not fit is left out, and noted in ``unfit`` by its key."""
+
+    def __init__(self, maker: Maker, requests: Iterable[Request]) -> None:
+        self._maker, self._requests = maker, iter(requests)
+        self.unfit: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[list[Job]]:
+        return self
+
+    def __next__(self) -> list[Job]:
+        requests = list(islice(self._requests, _LOT))
+        if not requests:
+            raise StopIteration
+        jobs = []
+        for request in requests:
+            try:
+                jobs.append(self._maker.job(request))
+            except CannotContinue as error:
+                self.unfit[request.key] = str(error)
+        return jobs
 
 
 def _check(sampling: Sampling) -> None:

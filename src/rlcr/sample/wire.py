@@ -28,7 +28,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from rlcr.prompts import ChatTokenizer, render_messages
-from rlcr.sample import Completion, Request, Sampling, Span
+from rlcr.sample import Completion, Request, Sampling, Span, sendable
 
 Json = dict[str, Any]
 
@@ -93,28 +93,28 @@ def body(
         # holds a top_k and a repetition penalty that nobody asked for.
         fields |= {"top_k": -1, "repetition_penalty": 1.0}
     if sampling.stop:
-        fields["stop"] = list(sampling.stop)
+        fields["stop"] = list(map(sendable, sampling.stop))
     if n > 1:
         fields["n"] = n
     if sampling.temperature > 0 and "seed" not in refused:
         fields["seed"] = derived_seed(sampling.seed, request.key, first)
     if prompt is not None:
-        fields["prompt"] = prompt + request.prefix
+        fields["prompt"] = sendable(prompt + request.prefix)
         if "logprobs" not in refused:
             fields["logprobs"] = 1  # some servers take 0 for "none"
         return fields
-    fields["messages"] = list(request.messages)
+    fields["messages"] = [message | {"content": sendable(message["content"])} for message in request.messages]
     if "logprobs" not in refused:
         fields["logprobs"] = True
     if request.prefix:
-        fields["messages"].append({"role": "assistant", "content": request.prefix})
+        fields["messages"].append({"role": "assistant", "content": sendable(request.prefix)})
         fields |= {"continue_final_message": True, "add_generation_prompt": False}
     return fields
 
 
 def derived_seed(seed: int, key: str, sample: int) -> int:
     """A seed for each call, so that no two calls of a run share one. 31 bits: some servers take no more."""
-    digest = hashlib.sha256(f"{seed}\0{key}\0{sample}".encode()).digest()
+    digest = hashlib.sha256(f"{seed}\0{key}\0{sample}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:4], "big") >> 1
 
 
