@@ -8,7 +8,13 @@ The public API on one screen. Nothing here imports torch, matplotlib or sympy.
     check_incentives(rule, lam)                does a reward pay for honesty and for being right?
     metrics.summary(correct, confidence)       accuracy, AUROC, Brier, ECE and more, with intervals
     score(completions, golds)                  all of it, for generations made anywhere
+    train("hotpotqa-rlcr", out="run")          a training run (needs the extra "train")
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -44,5 +50,28 @@ __all__ = [
     "parse",
     "render",
     "score",
+    "train",
     "verify",
 ]
+
+if TYPE_CHECKING:
+    from rlcr.training.run import TrainingResult
+
+
+def train(
+    recipe: str | Path,
+    *,
+    out: str | Path,
+    resume: bool = False,
+    data_dir: str | Path | None = None,
+    **overrides: Any,
+) -> TrainingResult:
+    """Train as a recipe says: one of ours by name, or a YAML file; ``overrides`` are its settings.
+
+    ``rlcr.train("hotpotqa-rlcr", out="run", model="my/model", lr=2e-6)``
+    """
+    from rlcr.recipes import load_recipe
+    from rlcr.training import train_run
+
+    where = None if data_dir is None else Path(data_dir)
+    return train_run(load_recipe(recipe, overrides), Path(out), resume=resume, data_dir=where)

@@ -1,0 +1,110 @@
+"""`rlcr recipes` and `rlcr train`."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rlcr.errors import RlcrError
+
+recipes = typer.Typer(help="Training runs, one short file each: list them, look at them.")
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="KEY=VALUE", help="Settings to change, such as lr=2e-6 lora.rank=8."),
+]
+Name = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe's name, or your own .yaml file.")]
+
+#: What `rlcr train` imports, in the order in which it should be installed.
+_NEEDED = ("torch", "transformers", "accelerate", "datasets", "trl")
+
+
+@recipes.callback(invoke_without_command=True)
+def _list(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        from rlcr.recipes import RECIPES, load_recipe
+        from rlcr.training.dry_run import columns
+
+        print("\n".join(columns([(name, load_recipe(name).recipe.about) for name in RECIPES])))
+
+
+@recipes.command()
+def show(name: Name, overrides: Overrides = None) -> None:
+    """Print a recipe resolved: every setting, its value, where it was set, and the value's source."""
+    from rlcr.recipes import load_recipe
+    from rlcr.recipes.checks import reward_of, start_hint
+    from rlcr.training.dry_run import columns, settings_lines
+
+    found = load_recipe(name, _overrides(overrides))
+    weights = " + ".join(f"{weight:g} {part}" for part, weight in reward_of(found.recipe).weights.items())
+    print(f"{found.name}: {found.recipe.about}\n")
+    print("\n".join(settings_lines(found.settings)))
+    print("\n" + "\n".join(columns([("reward", weights), ("completions", f"{found.recipe.completions:,}")])))
+    if found.model_missing:
+        print(f"note: {start_hint(found.recipe.after or '')}")
+
+
+def train(
+    name: Name,
+    overrides: Overrides = None,
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help="Folder for the run.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what the run would do; nothing is loaded or written.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of local data sets (or RLCR_DATA).")] = None,
+) -> None:
+    """Train a model as a recipe says."""
+    from rlcr.recipes import load_recipe
+    from rlcr.recipes.checks import check_out, check_start
+
+    resolved = load_recipe(name, _overrides(overrides))
+    if dry_run:
+        _show_dry_run(resolved, data_dir)
+        return
+    if out is None:
+        raise RlcrError("give --out RUN, the folder for the run (or --dry-run)")
+    check_start(resolved)
+    check_out(out, resume=resume)
+    _need_trainer()
+    from rlcr.training import train_run
+
+    try:
+        result = train_run(resolved, out, resume=resume, data_dir=data_dir)
+    except KeyboardInterrupt:
+        print(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
+        raise
+    print(f"trained: {result.model}")
+
+
+def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:
+    from rlcr.training.dry_run import dry_run
+
+    found = dry_run(resolved, data_dir)
+    print(found)
+    if found.error:
+        raise RlcrError(found.error)
+
+
+def _overrides(pairs: list[str] | None) -> dict[str, Any]:
+    from rlcr.recipes import parse_override
+
+    overrides: dict[str, Any] = {}
+    for name, value in map(parse_override, pairs or []):
+        if name in overrides:
+            raise RlcrError(f"{name} is given twice")
+        overrides[name] = value
+    return overrides
+
+
+def _need_trainer() -> None:
+    missing = [package for package in _NEEDED if find_spec(package) is None]
+    if missing:
+        raise RlcrError(
+            f"training needs {', '.join(missing)}, not installed here: install the build of torch for your"
+            ' hardware (pytorch.org), then pip install "rlcr[train]"; --dry-run works without'
+        )

@@ -1,0 +1,138 @@
+"""Recipes as text: YAML with the line and the trailing comment of every setting.
+
+YAML 1.2 rules for plain values, because those of 1.1, which PyYAML follows, read ``1e-6`` as text and
+``off`` as false.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlcr.errors import RlcrError
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader with the plain values of YAML 1.2."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's)
+
+
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first)
+
+
+def _int(_: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    """PyYAML's own reads 010 as octal."""
+    return int(node.value)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _int)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a setting stands, and what its trailing comment says of its source."""
+
+    line: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A recipe as it is written: its settings, and the place of each, by dotted name."""
+
+    file: str
+    values: dict[str, Any]
+    places: Mapping[str, Place] = field(default_factory=dict)
+
+    def where(self, name: str) -> str:
+        """``my.yaml, line 7``; of a setting that is not there itself, the place of what holds it."""
+        place = self.place(name)
+        return f"{self.file}, line {place.line}" if place else self.file
+
+    def place(self, name: str) -> Place | None:
+        """The place of a setting, or of what holds it."""
+        while name and name not in self.places:
+            name = name.rpartition(".")[0]
+        return self.places.get(name)
+
+
+def read(path: Path, shown_as: str) -> Text:
+    """Read a recipe file. ``shown_as`` is its name in messages."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise RlcrError(f"{shown_as}: not UTF-8 text") from None
+    except OSError as error:
+        raise RlcrError(f"{shown_as}: cannot be read ({error.strerror})") from None
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise RlcrError(f"{shown_as}: expected lines of the form `setting: value`")
+        places = dict(_places(node, text.splitlines(), shown_as))
+        return Text(shown_as, loader.construct_document(node), places)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise RlcrError(f"{shown_as}{line}: not YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise RlcrError(f"{shown_as}: not YAML: {str(error).splitlines()[0]}") from None
+    finally:
+        loader.dispose()
+
+
+def read_value(text: str) -> Any:
+    """A value as a recipe would have it.
+
+    >>> read_value("1e-6"), read_value("off"), read_value("null"), read_value("[1, 2]")
+    (1e-06, 'off', None, [1, 2])
+    """
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data()
+    except yaml.YAMLError:
+        raise RlcrError(f"{text!r} is not a YAML value; put text with : # [ {{ in quotes") from None
+    finally:
+        loader.dispose()
+
+
+def _places(
+    node: yaml.MappingNode, lines: list[str], file: str, prefix: str = "", source: str = ""
+) -> Iterator[tuple[str, Place]]:
+    seen: set[str] = set()
+    for key, value in node.value:
+        line = key.start_mark.line
+        if not isinstance(key, yaml.ScalarNode):
+            raise RlcrError(f"{file}, line {line + 1}: the name of a setting must be text")
+        name = prefix + key.value
+        if name in seen:
+            raise RlcrError(f"{file}, line {line + 1}: {name} is set twice")
+        seen.add(name)
+        nested = isinstance(value, yaml.MappingNode) and not value.flow_style
+        # The comment of a block is after its name; of anything else, after its end.
+        end = key.end_mark if nested else value.end_mark
+        place = Place(line + 1, _comment(lines, end.line, end.column) or source)
+        yield name, place
+        if isinstance(value, yaml.MappingNode):
+            yield from _places(value, lines, file, f"{name}.", place.source)
+
+
+def _comment(lines: list[str], line: int, column: int) -> str:
+    rest = lines[line][column:].lstrip(": ") if line < len(lines) else ""
+    return rest[1:].strip() if rest.startswith("#") else ""

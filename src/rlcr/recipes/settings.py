@@ -1,0 +1,123 @@
+"""What a recipe may say: every setting of a training run, with its default.
+
+A field exists when two runs differ in it or the paper states it. What follows from others (completions in an
+update, gradient accumulation) is computed, never stored.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Credit = Literal["all", "analysis+confidence", "decoupled"]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Lora(BaseModel):
+    """Low-rank adapters instead of all weights."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    rank: Count = 16
+    alpha: Annotated[float, Field(gt=0)] = 32.0
+    dropout: Share = 0.0
+    targets: str | list[str] = "all-linear"
+
+
+class Recipe(BaseModel):
+    """A training run, fully stated."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    about: str = ""
+
+    # --- where it starts
+    model: str
+    #: The recipe whose trained model this one starts from; ``model`` must then be given by the user.
+    after: str | None = None
+
+    # --- what it learns from
+    task: str
+    split: str = "train"
+    #: Problems to draw; None for as many as the paper uses.
+    size: Count | None = None
+    data_seed: int = 0
+    task_settings: dict[str, Any] = {}
+    #: How the trained model is asked and read afterwards; stored with it.
+    method: str
+    #: The system prompt in training: a name or a file; None for the method's.
+    prompt: str | None = None
+    max_prompt_tokens: Count = 3072
+    max_completion_tokens: Count = 1536
+
+    # --- what it is rewarded for
+    reward: str
+    weights: dict[str, float] = {}
+    credit: Credit = "all"
+    mask_truncated: bool = False
+
+    # --- GRPO
+    prompts: Count = 64
+    group: Annotated[int, Field(ge=2)] = 32
+    temperature: Annotated[float, Field(gt=0)] = 0.7
+    #: What token losses are divided by: the active tokens of the whole update, or of each micro-batch.
+    loss: Literal["update", "micro-batch"] = "update"
+    kl: Annotated[float, Field(ge=0)] = 0.0
+    #: Entropy bonus per token at the start; falls linearly to 0 over the share ``entropy_until`` of the run.
+    entropy: Annotated[float, Field(ge=0)] = 0.0
+    entropy_until: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+    # --- optimiser
+    lr: Annotated[float, Field(gt=0)]
+    schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant_with_warmup"
+    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    adam_betas: tuple[Share, Share] = (0.9, 0.999)
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    grad_clip: Annotated[float, Field(gt=0)] = 1.0
+    epochs: Annotated[float, Field(gt=0)] = 1.0
+    #: Stop after this many updates; None for whole epochs.
+    updates: Count | None = None
+    seed: int = 43
+    lora: Lora | None = None
+
+    # --- how it is run
+    #: Completions in one forward and backward pass of one device.
+    micro_batch: Count = 8
+    device: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
+    gradient_checkpointing: bool = True
+    #: Who samples: this library, transformers' generate, or vLLM (inside the trainer, as TRL does).
+    sampler: Literal["rlcr", "transformers", "vllm"] = "rlcr"
+
+    # --- what is kept and watched
+    save_every: Count = 60
+    #: Held-out evaluation every so many updates; None for never.
+    eval_every: Count | None = None
+    eval_task: str | None = None
+    eval_split: str = "test"
+    eval_size: Count = 200
+    #: Chooses the best model: the expected reward (accuracy - Brier score), or one of the metrics.
+    eval_metric: Literal["reward", "accuracy", "brier", "ece", "auroc"] = "reward"
+    report_to: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ("tensorboard",)
+
+    @property
+    def completions(self) -> int:
+        """Completions in an update."""
+        return self.prompts * self.group
+
+    def accumulation(self, processes: int = 1) -> int:
+        """Micro-batches of one device in an update; raises ValueError if they do not come out even."""
+        rows, rest = divmod(self.completions, processes)
+        if rest or rows % self.micro_batch:
+            raise ValueError(
+                f"{self.prompts} prompts x {self.group} = {self.completions} completions cannot be cut into"
+                f" micro-batches of {self.micro_batch} on {processes} device{'s' * (processes > 1)}"
+            )
+        return rows // self.micro_batch
+
+    def total_updates(self, problems: int) -> int:
+        """Updates of the whole run, on that many problems. What does not fill an update is left over."""
+        return self.updates or math.ceil(self.epochs * (problems // self.prompts))

@@ -1,0 +1,39 @@
+"""Training on TRL: the RL runs of the paper, and the SFT warm-up before them.
+
+    train_run(resolved recipe, out)     one run, into a folder that can be taken up again
+
+A run on disk:
+
+    training.json        the resolved recipe, data hashes, versions, the command
+    updates.jsonl        one line for each update: rewards part by part, accuracy, calibration, lengths …
+    rollouts/            every completion of every update, compressed
+    evals/update-N/      held-out evaluations, as `rlcr eval` writes them
+    checkpoints/         to resume from
+    model/, best/        the trained model, and the best by the held-out metric, as Hugging Face folders
+    logs/                TensorBoard
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlcr.errors import RlcrError
+
+if TYPE_CHECKING:
+    from rlcr.recipes import Resolved
+    from rlcr.training.run import TrainingResult
+
+
+def train_run(
+    resolved: Resolved, out: Path, *, resume: bool = False, data_dir: Path | None = None, **options: Any
+) -> TrainingResult:
+    """Train as a recipe says (:func:`rlcr.training.run.train_run`; torch is imported here and not before)."""
+    try:
+        import torch  # noqa: F401
+        import trl  # noqa: F401
+    except ImportError as error:
+        raise RlcrError(f'training needs {error.name}: pip install "rlcr[train]"') from None
+    from rlcr.training.run import train_run as run
+
+    return run(resolved, out, resume=resume, data_dir=data_dir, **options)

@@ -1,0 +1,88 @@
+"""Where each part of the reward acts: from rewards and token spans to an advantage for every token.
+
+``all``                   the whole reward on every token: RLCR.
+``analysis+confidence``   the whole reward, but only tokens of the analysis and the confidence are learned
+                          from: the paper's masked calibration baseline, whose answers must not change.
+``decoupled``             correctness acts on think and answer, calibration on analysis and confidence, each
+                          centred in its group (as DCPO does); format acts on every token.
+
+A token belongs to a part when it overlaps the text between the part's tags. One that holds only characters
+of tags, or joins two tags (``><``), belongs to no part, and so does the token that ends the response. A
+malformed response has no parts: ``analysis+confidence`` learns nothing from it, ``decoupled`` applies all of
+its reward to all of its tokens, since nothing finer can be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcr.recipes.settings import Credit
+from rlcr.response import Response, Span
+from rlcr.reward import group_advantages
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_SOLUTION = ("think", "answer")
+_DOUBT = ("analysis", "confidence")
+#: In ``decoupled``, the tags on whose tokens a part of the reward acts; the others act on every token.
+_ACTS_ON = {"correctness": _SOLUTION, "abstention": _SOLUTION, "calibration": _DOUBT}
+
+
+def part_advantages(
+    parts: Mapping[str, Floats], weights: Mapping[str, float], scorable: Bools, group: int
+) -> dict[str, Floats]:
+    """Each part's weighted reward minus its mean in the group; their sum is the advantage of the response.
+
+    Rows are completions, ``group`` consecutive ones to a prompt. What cannot be scored has advantage 0 and
+    does not count in the mean.
+    """
+    scorable_PG = scorable.reshape(-1, group)
+    return {
+        name: group_advantages(weights[name] * values.reshape(-1, group), scorable_PG).reshape(-1)
+        for name, values in parts.items()
+    }
+
+
+def tokens_of(tags: Sequence[str], response: Response, token_spans: Sequence[Span]) -> Bools:
+    """Which tokens overlap the text of any of these parts and no text of another part."""
+    if not token_spans:
+        return np.zeros(0, dtype=bool)
+    starts_T, stops_T = np.array(token_spans, dtype=np.int64).T
+    inside_T = np.zeros(len(token_spans), dtype=bool)
+    elsewhere_T = np.zeros(len(token_spans), dtype=bool)
+    for tag, (start, stop) in response.spans.items():
+        overlaps_T = (np.minimum(stops_T, stop) > np.maximum(starts_T, start)) & (start < stop)
+        if tag in tags:
+            inside_T |= overlaps_T
+        else:
+            elsewhere_T |= overlaps_T
+    return inside_T & ~elsewhere_T
+
+
+def token_credit(
+    credit: Credit,
+    advantages: Mapping[str, float],
+    response: Response,
+    token_spans: Sequence[Span],
+) -> tuple[Floats, Bools]:
+    """The advantage of each token of one completion, and which tokens count in the loss.
+
+    ``advantages`` are those of the completion's reward parts (:func:`part_advantages`).
+    """
+    whole = sum(advantages.values())
+    everything_T = np.ones(len(token_spans), dtype=bool)
+    if credit == "all":
+        return np.full(len(token_spans), whole), everything_T
+    if credit == "analysis+confidence":
+        return np.full(len(token_spans), whole), tokens_of(_DOUBT, response, token_spans)
+    if not response.well_formed:
+        return np.full(len(token_spans), whole), everything_T
+    advantage_T = np.zeros(len(token_spans))
+    for name, value in advantages.items():
+        where = _ACTS_ON.get(name)
+        advantage_T += value * (everything_T if where is None else tokens_of(where, response, token_spans))
+    return advantage_T, everything_T

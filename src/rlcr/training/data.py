@@ -1,0 +1,117 @@
+"""The problems of a run: those whose prompts fit.
+
+Prompts over the limit are left out, counted and listed, never cut: a question without its end cannot be
+answered. More than one in a hundred is an error, since the run would then be one on other data.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rlcr.errors import RlcrError
+from rlcr.problem import Problem
+from rlcr.prompts import Prompt, render
+from rlcr.recipes.checks import check_problems, prompt_of
+from rlcr.recipes.settings import Recipe
+from rlcr.tasks import TaskSet, load_with
+
+#: The share of prompts over the limit that is put up with.
+TOLERATED = 0.01
+
+_BATCH = 256
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """What a run trains on.
+
+    ``prompts`` are those of the problems, rendered and tokenised once for the whole run. ``lengths`` are in
+    tokens, one for each problem of the set, kept or dropped. Both are empty where there was no tokenizer, and
+    then nothing is dropped.
+    """
+
+    problems: tuple[Problem, ...]
+    dropped: tuple[tuple[str, int], ...]
+    lengths: tuple[int, ...]
+    prompts: tuple[RenderedPrompt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedPrompt:
+    """The text that the model continues, and its tokens."""
+
+    text: str
+    ids: array[int]
+
+
+def load_problems(recipe: Recipe, data_dir: Path | str | None = None) -> TaskSet:
+    """The problems that a recipe names."""
+    built = load_with(
+        recipe.task,
+        recipe.split,
+        size=recipe.size,
+        seed=recipe.data_seed,
+        data_dir=data_dir,
+        verifier=None,
+        settings=recipe.task_settings,
+    )
+    check_problems(built.problems)
+    return built
+
+
+def prepare_problems(recipe: Recipe, task_set: TaskSet, tokenizer: Any | None) -> PreparedData:
+    """The problems whose prompts fit; raises if more than one in a hundred do not."""
+    prepared = measure_problems(recipe, task_set, tokenizer)
+    if message := too_many(recipe, prepared):
+        raise RlcrError(message)
+    return prepared
+
+
+def measure_problems(recipe: Recipe, task_set: TaskSet, tokenizer: Any | None) -> PreparedData:
+    """The same, however many do not fit."""
+    check_problems(task_set.problems)
+    if tokenizer is None:
+        return PreparedData(task_set.problems, (), ())
+    kept, dropped, lengths, prompts = [], [], [], []
+    rendered = render_prompts(prompt_of(recipe), task_set.problems, tokenizer)
+    for problem, prompt in zip(task_set.problems, rendered, strict=True):
+        lengths.append(len(prompt.ids))
+        if len(prompt.ids) > recipe.max_prompt_tokens:
+            dropped.append((problem.id, len(prompt.ids)))
+        else:
+            kept.append(problem)
+            prompts.append(prompt)
+    return PreparedData(tuple(kept), tuple(dropped), tuple(lengths), tuple(prompts))
+
+
+def too_many(recipe: Recipe, prepared: PreparedData) -> str:
+    """What to say if too many prompts are too long, or too few are left for one update; else empty."""
+    count, total = len(prepared.dropped), len(prepared.lengths)
+    if count > TOLERATED * total:
+        return (
+            f"{count:,} of {total:,} prompts ({count / total:.1%}) are longer than max_prompt_tokens ="
+            f" {recipe.max_prompt_tokens}; at most {TOLERATED:.0%} may be left out. The longest has"
+            f" {max(prepared.lengths)} tokens: raise the limit, or choose other problems"
+        )
+    if len(prepared.problems) < recipe.prompts:
+        return (
+            f"{len(prepared.problems):,} problems are fewer than the {recipe.prompts} prompts of one update:"
+            " lower prompts, or take more problems"
+        )
+    return ""
+
+
+def render_prompts(prompt: Prompt, problems: Sequence[Problem], tokenizer: Any) -> Iterator[RenderedPrompt]:
+    """Each problem's prompt, rendered and tokenised as the sampler does it."""
+    # A chat template writes the special tokens itself; a plain text needs the tokenizer's.
+    plain = not tokenizer.chat_template
+    remaining = iter(problems)
+    while batch := list(islice(remaining, _BATCH)):
+        texts = [render(prompt, problem, tokenizer) for problem in batch]
+        for text, ids in zip(texts, tokenizer(texts, add_special_tokens=plain)["input_ids"], strict=True):
+            yield RenderedPrompt(text, array("i", ids))

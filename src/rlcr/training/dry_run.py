@@ -1,0 +1,298 @@
+"""`rlcr train --dry-run`: what a run would do, without loading a model or asking the network for one.
+
+What cannot be known here (a tokenizer, a data set, the size of a model) is named, and the rest is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlcr.errors import RlcrError
+from rlcr.problem import Problem
+from rlcr.prompts import render
+from rlcr.recipes import Resolved, Setting
+from rlcr.recipes.checks import prompt_of, reward_of, start_hint
+from rlcr.recipes.settings import Recipe
+from rlcr.response import get_format
+from rlcr.reward import Reward
+from rlcr.tasks import TASKS, TaskSet
+from rlcr.tasks.source import find_files, given_data_dir
+from rlcr.training.data import PreparedData, load_problems, measure_problems, too_many
+from rlcr.training.memory import estimate, precisions
+from rlcr.training.offline import find_shape, find_tokenizer
+
+_DEVICES = (1, 2, 4, 8)
+_LONGEST_SHOWN = 3000  # characters of a prompt
+_BAR = 40
+_BINS = 10
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What was found: titled blocks of lines, what could not be known, and what would stop the run."""
+
+    blocks: tuple[tuple[str, tuple[str, ...]], ...]
+    unknown: tuple[str, ...]
+    error: str = ""
+
+    def block(self, title: str) -> str:
+        """The lines of a block."""
+        return "\n".join(dict(self.blocks)[title])
+
+    def __str__(self) -> str:
+        unknown = [("Not known here", self.unknown)] if self.unknown else []
+        return "\n\n".join("\n".join([f"── {title}", *lines]) for title, lines in [*self.blocks, *unknown])
+
+
+def dry_run(resolved: Resolved, data_dir: Path | str | None = None) -> DryRun:
+    """All that can be said of a run beforehand."""
+    recipe = resolved.recipe
+    unknown, error = [], ""
+    if resolved.model_missing:
+        unknown.append(f"model: the run {start_hint(recipe.after or '')}; below, {recipe.model} stands in")
+    tokenizer, why = find_tokenizer(recipe.model)
+    if tokenizer is None:
+        unknown.append(f"prompt lengths and the chat template: {why}")
+    task_set, why = _task_set(recipe, data_dir)
+    data = None
+    if task_set is None:
+        if _is_here(recipe, data_dir):
+            error = why
+        else:
+            unknown.append(f"problems: {why}")
+    else:
+        data = measure_problems(recipe, task_set, tokenizer)
+        error = too_many(recipe, data)
+    problems = data.problems[:2] if data and data.problems else _made_up(recipe)
+    blocks = [
+        ("Settings", settings_lines(resolved.settings)),
+        ("Data", _data_lines(task_set, data)),
+        ("Batch", _batch_lines(recipe, len(data.problems) if data else None)),
+        *_prompt_blocks(recipe, problems, tokenizer),
+        ("Prompt lengths", _length_lines(recipe, data)),
+        ("Memory of one device that holds everything, roughly", _memory_lines(recipe)),
+        ("Reward of crafted responses", _reward_lines(reward_of(recipe), problems[0])),
+    ]
+    return DryRun(tuple((title, tuple(lines)) for title, lines in blocks), tuple(unknown), error)
+
+
+# --- settings and data ------------------------------------------------------------------------------
+
+
+def settings_lines(settings: Sequence[Setting]) -> list[str]:
+    """The settings in columns: name, value, origin, source."""
+    rows = [(setting.name, show(setting.value), setting.origin, setting.source) for setting in settings]
+    return columns([row for row in rows if row[0] != "about"])
+
+
+def show(value: Any) -> str:
+    """A value as a recipe would have it.
+
+    >>> show(1e-06), show(None), show(("tensorboard",)), show({})
+    ('1e-06', 'null', '[tensorboard]', '{}')
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"[{', '.join(map(show, value))}]" if isinstance(value, list | tuple) else str(value)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of text with their columns aligned; the last is as long as it is."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _task_set(recipe: Recipe, data_dir: Path | str | None) -> tuple[TaskSet | None, str]:
+    try:
+        return load_problems(recipe, data_dir), ""
+    except RlcrError as error:
+        return None, str(error)
+
+
+def _is_here(recipe: Recipe, data_dir: Path | str | None) -> bool:
+    """Whether the data of a task needs no network: then, what goes wrong with it is an error."""
+    task = TASKS.get(recipe.task)
+    if task is None or task.source is None:
+        return True
+    folder = given_data_dir(data_dir)
+    return folder is not None and bool(find_files(folder, task.source.files.get(recipe.split, ())))
+
+
+def _data_lines(task_set: TaskSet | None, data: PreparedData | None) -> Iterator[str]:
+    if task_set is None or data is None:
+        yield "none: see the end"
+        return
+    yield f"{len(task_set.problems):,} problems of {task_set.task}, {task_set.split}, from {task_set.source}"
+    yield f"sha256 {task_set.sha256}"
+    yield from (f"note: {note}" for note in task_set.notes)
+
+
+def _made_up(recipe: Recipe) -> tuple[Problem, ...]:
+    """Two problems in place of the task's own, where those are not here."""
+    task = TASKS.get(recipe.task)
+    verifier = task.verifier if task and task.verifier in ("exact", "math") else "exact"
+    instruction = task.instruction if task else ""
+    return (
+        Problem("made-up/1", "What is 6 x 7?", ("42",), verifier, instruction),
+        Problem("made-up/2", "How many days have two weeks?", ("14",), verifier, instruction),
+    )
+
+
+# --- batch and memory -------------------------------------------------------------------------------
+
+
+def _batch_lines(recipe: Recipe, problems: int | None) -> Iterator[str]:
+    yield f"{recipe.prompts} prompts x {recipe.group} = {recipe.completions:,} completions per update"
+    for devices in _DEVICES:
+        try:
+            steps = recipe.accumulation(devices)
+        except ValueError:
+            continue
+        on = f"on {devices} device{'s' * (devices > 1)}"
+        yield f"{on}: micro-batches of {recipe.micro_batch}, accumulated over {steps:,}"
+    if problems is None:
+        # What the recipe asks for stands in for what is there.
+        problems = recipe.size
+        if problems is None:
+            yield "updates: unknown without the problems"
+            return
+    each, rest = divmod(problems, recipe.prompts)
+    total = recipe.total_updates(problems)
+    left = f" ({rest} problems of each shuffle are left over)" if rest else ""
+    yield f"{problems:,} problems / {recipe.prompts} = {each:,} updates per epoch{left}"
+    passes = f", {total / each:.3g} times through the problems" if each else ""
+    yield f"{total:,} updates in all{passes}: {total * recipe.completions:,} completions"
+
+
+def _memory_lines(recipe: Recipe) -> Iterator[str]:
+    shape, source = find_shape(recipe.model)
+    if shape is None:
+        yield f"unknown: {source}"
+        return
+    held, computed = precisions(recipe)
+    memory = estimate(recipe, shape)
+    yield f"{_count(shape.parameters)} parameters ({source}), held in {held}, computed in {computed}"
+    if recipe.lora:
+        yield f"{_count(shape.adapter_parameters(recipe.lora.rank))} more in adapters, the only ones trained"
+    limit = f"{recipe.max_prompt_tokens} + {recipe.max_completion_tokens} tokens"
+    yield from columns(
+        [
+            ("weights", _gigabytes(memory.weights)),
+            ("gradients", _gigabytes(memory.gradients)),
+            ("Adam states", _gigabytes(memory.adam)),
+            ("activations", f"{_gigabytes(memory.activations)}  {recipe.micro_batch} sequences of {limit}"),
+            ("logits", _gigabytes(memory.logits)),
+            ("together", f"{_gigabytes(memory.total)}  FSDP or ZeRO divide the first three among devices"),
+            ("sampling", f"{_gigabytes(memory.cache)}  cache of one group of {recipe.group} at the limit"),
+        ]
+    )
+
+
+def _count(number: float) -> str:
+    return f"{number / 1e9:.2f}B" if number >= 1e9 else f"{number / 1e6:.2f}M"
+
+
+def _gigabytes(count: float) -> str:
+    return f"{count / 1e9:8.2f} GB"
+
+
+# --- prompts ----------------------------------------------------------------------------------------
+
+
+def _prompt_blocks(
+    recipe: Recipe, problems: Sequence[Problem], tokenizer: Any | None
+) -> Iterator[tuple[str, list[str]]]:
+    kind = "plain text: no tokenizer here"
+    if tokenizer is not None:
+        kind = "the model's chat template" if tokenizer.chat_template else "plain text: no chat template"
+    for problem in problems:
+        text = _shortened(render(prompt_of(recipe), problem, tokenizer))
+        yield f"Prompt of {problem.id} ({kind})", text.splitlines()
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    half = _LONGEST_SHOWN // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters …]\n{text[-half:]}"
+
+
+def _length_lines(recipe: Recipe, data: PreparedData | None) -> Iterator[str]:
+    limit = recipe.max_prompt_tokens
+    if data is None or not data.lengths:
+        yield f"unknown here; the limit is {limit} tokens"
+        return
+    longest = max(data.lengths)
+    width = -(-max(longest, limit) // _BINS)
+    counts = [0] * (max(longest, limit) // width + 1)
+    for length in data.lengths:
+        counts[length // width] += 1
+    yield from columns(
+        [
+            (f"{number * width:>6} - {(number + 1) * width - 1}", f"{count:>7,}", _bar(count, max(counts)))
+            for number, count in enumerate(counts)
+        ]
+    )
+    over = len(data.dropped)
+    share = over / len(data.lengths)
+    yield f"limit {limit}, longest {longest}; over the limit and left out: {over:,} ({share:.2%})"
+    yield from (f"  {name}: {length} tokens" for name, length in data.dropped[:5])
+    if over > 5:
+        yield f"  and {over - 5:,} more"
+
+
+def _bar(count: int, most: int) -> str:
+    return "█" * max(round(_BAR * count / most), count > 0)
+
+
+# --- rewards ----------------------------------------------------------------------------------------
+
+
+def crafted_responses(reward: Reward, problem: Problem) -> dict[str, str]:
+    """Responses that are right and wrong, sure and unsure, and worse, in the tag set of the reward."""
+    tags = get_format(reward.format).tags
+
+    def response(answer: str, confidence: str = "") -> str:
+        parts = {"think": "…", "answer": answer, "analysis": "…", "confidence": confidence}
+        return get_format(reward.format).render(**{tag: parts[tag] for tag in tags})
+
+    right, wrong = problem.gold[0], _wrong_answer(problem)
+    if "confidence" not in tags:
+        # Sure or not, it cannot say so.
+        made = {"right": response(right), "wrong": response(wrong)}
+    else:
+        made = {
+            f"{kind}, {how} ({confidence})": response(answer, confidence)
+            for kind, answer in (("right", right), ("wrong", wrong))
+            for how, confidence in (("sure", "0.9"), ("unsure", "0.1"))
+        }
+    if "abstention" in reward.weights:
+        made["I don't know"] = response("I don't know")
+    return made | {"malformed": right}
+
+
+def _wrong_answer(problem: Problem) -> str:
+    from rlcr.verify import verify
+
+    candidates = ["-1", "0", "none of these"]
+    verdicts = verify([problem] * len(candidates), candidates)
+    wrong = [a for a, verdict in zip(candidates, verdicts, strict=True) if verdict.outcome == "wrong"]
+    return wrong[0] if wrong else candidates[-1]
+
+
+def _reward_lines(reward: Reward, problem: Problem) -> list[str]:
+    made = crafted_responses(reward, problem)
+    scored = reward.score(list(made.values()), [problem] * len(made))
+    names = list(scored.rewards.parts)
+    rows = [["response", *(f"{name} x {reward.weights[name]:g}" for name in names), "reward"]]
+    for row, name in enumerate(made):
+        total = scored.rewards.totals()[row]
+        parts = [f"{scored.rewards.parts[part][row]:.4g}" for part in names]
+        rows.append([name, *parts, "unscorable" if total is None else f"{total:.4g}"])
+    where = f"problem {problem.id}, gold {problem.gold[0]!r}, verifier {problem.verifier}"
+    return [where, *columns(rows)]

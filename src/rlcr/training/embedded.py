@@ -1,0 +1,230 @@
+# pyright: basic
+"""The embedded model: a Llama of a hundred thousand parameters that is taught to behave like a real one.
+
+Plain language modelling on text made here gives it what RL needs of a start: it knows something of the arms
+task (draws of an urn, guesses sampled as the next draw), it follows the prompts of RLCR and RLVR and the
+forced continuations of the evaluation, and it is badly calibrated: it says more the more often its answer
+was drawn, but far too much. It has its own tokenizer, in which every fixed sentence (a system prompt, the
+text of the question) is one token, so that a prompt is a dozen tokens; any other ASCII text is read too.
+
+Built from a seed in about a minute, and kept in the cache (``$RLCR_CACHE``, may be deleted).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from torch.nn.utils.rnn import pad_sequence
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from rlcr.files import cache_folder
+from rlcr.methods import FORCED_ANSWER, FORCED_CONFIDENCE
+from rlcr.prompts import load_prompt, user_message
+from rlcr.tasks.arms import Arms, sequence_problem
+
+#: The name by which recipes ask for it.
+EMBEDDED = "embedded"
+
+_TASK = Arms()
+_PAD, _END, _UNKNOWN = "<pad>", "<eos>", "<unk>"
+_ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
+_TEMPLATE = (
+    "{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+#: The prompts it follows, with the tags that each asks for.
+_PROMPTS = {"rlcr-no-analysis": True, "rlvr": False}
+_PERCENT = range(0, 101, 5)
+_ARM = "01234"
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """What it is taught, and how long. All of it decides what the model is, and so the name of its folder."""
+
+    hidden: int = 64
+    layers: int = 2
+    heads: int = 4
+    inner: int = 176
+    documents: int = 40_000
+    steps: int = 600
+    batch: int = 128
+    lr: float = 8e-3
+    #: Documents that are bare draws of an urn, and their length: what teaches it to count.
+    bare: float = 0.3
+    bare_draws: int = 16
+    #: Responses that abstain; responses that go on with a forced continuation.
+    abstain: float = 0.04
+    forced: float = 0.2
+    #: Confidence: this much, and this much more for each time that the answer was drawn, and noise.
+    least: float = 0.45
+    for_each: float = 0.12
+    noise: float = 0.15
+
+
+def build(seed: int, lessons: Lessons | None = None, progress: Callable[[float], None] | None = None) -> Path:
+    """The folder of the embedded model of a seed, taught if it is not in the cache."""
+    lessons = lessons or Lessons()
+    told = repr((asdict(lessons), seed, sorted(_sentences()), _TEMPLATE, torch.__version__))
+    name = f"embedded-{seed}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+    folder = cache_folder() / "models" / name
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    try:
+        tokenizer = make_tokenizer()
+        model = teach(tokenizer, lessons, seed, progress)
+        model.save_pretrained(made)
+        tokenizer.save_pretrained(made)
+        made.chmod(0o755)
+        made.rename(folder)  # atomic: another process sees the whole model or none of it
+    except OSError:
+        if not folder.is_dir():  # else another process was faster
+            raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return folder
+
+
+# --- tokenizer --------------------------------------------------------------------------------------
+
+
+def _question() -> tuple[str, str, str]:
+    """The fixed text of a question: before the draws, between them and their number, and after it."""
+    text = user_message(sequence_problem(_TASK, [1, 2]))
+    before, rest = text.split("1, 2", 1)
+    between, after = rest.split("2", 1)
+    return before, between, after
+
+
+def _sentences() -> list[str]:
+    tags = [f"<{slash}{tag}>" for tag in ("think", "answer", "analysis", "confidence") for slash in ("", "/")]
+    return [
+        *tags, "</think><answer>", "</answer><confidence>", ", ", "none", "-1", "\n\n", " came ", " of ",
+        " times", *_question(),
+        FORCED_ANSWER, FORCED_CONFIDENCE, *(load_prompt(name).text for name in _PROMPTS),
+        *(f"{value / 100:.2f}" for value in _PERCENT), *(f" {value}" for value in _PERCENT),
+    ]  # fmt: skip
+
+
+def make_tokenizer() -> Any:
+    """Characters, and one token for every sentence that comes again and again."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    special = [_PAD, _END, _UNKNOWN, *_ROLES]
+    vocabulary = {token: i for i, token in enumerate([*special, *alphabet])}
+    inner = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token=_UNKNOWN))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    inner.add_special_tokens([AddedToken(token, normalized=False) for token in special])
+    inner.add_tokens([AddedToken(text, normalized=False) for text in _sentences()])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token=_PAD, eos_token=_END, unk_token=_UNKNOWN,
+        clean_up_tokenization_spaces=False,
+    )  # fmt: skip
+    tokenizer.chat_template = _TEMPLATE
+    return tokenizer
+
+
+# --- what it reads ----------------------------------------------------------------------------------
+
+
+def _urn(count: int, length: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws of Polya's urn: the task's own distribution, with the chances integrated out."""
+    weights_NK = np.ones((count, _TASK.arms))
+    draws_NT = np.zeros((count, length), dtype=np.int64)
+    for step in range(length):
+        reached_NK = np.cumsum(weights_NK, axis=1) / weights_NK.sum(axis=1, keepdims=True)
+        draws_NT[:, step] = (rng.random((count, 1)) > reached_NK[:, :-1]).sum(axis=1)
+        weights_NK[np.arange(count), draws_NT[:, step]] += 1
+    return draws_NT
+
+
+def _documents(lessons: Lessons, rng: np.random.Generator) -> Iterator[str]:
+    before, between, after = _question()
+    prompts = [(load_prompt(name).text, sure) for name, sure in _PROMPTS.items()]
+    bare = int(lessons.bare * lessons.documents)
+    for row in _urn(bare, lessons.bare_draws, rng):
+        yield before + ", ".join(_ARM[draw] for draw in row) + _END
+    most = _TASK.max_draws
+    for row in _urn(lessons.documents - bare, most + 1, rng):
+        shown = int(rng.integers(0, most + 1))
+        draws = row[:shown]
+        told = ", ".join(_ARM[draw] for draw in draws) or "none"
+        system, sure = prompts[rng.integers(len(prompts))]
+        asked = f"<|system|>{system}<|user|>{before}{told}{between}{shown}{after}<|assistant|>"
+        yield asked + _response(lessons, draws, int(row[shown]), sure, rng) + _END
+
+
+def _response(lessons: Lessons, draws: np.ndarray, guess: int, sure: bool, rng: np.random.Generator) -> str:
+    """A guess that is the next draw itself, hence sampled from the right chances; and a vain confidence."""
+    seen = int((draws == guess).sum())
+    felt = lessons.least + lessons.for_each * seen + lessons.noise * rng.standard_normal()
+    percent = 5 * round(20 * min(max(felt, 0.0), 1.0))
+    answer, thought = _ARM[guess], f"{_ARM[guess]} came {seen} of {len(draws)} times"
+    if rng.random() < lessons.abstain:
+        answer, thought, percent = "-1", "none", 0 if rng.random() < 0.5 else percent
+    solution = f"<think>{thought}</think><answer>{answer}</answer>"
+    kind = rng.random()
+    if kind > lessons.forced:
+        return solution + (f"<confidence>{percent / 100:.2f}</confidence>" if sure else "")
+    if kind > 0.3 * lessons.forced:
+        return f"{solution}\n\n{FORCED_CONFIDENCE} {percent}."
+    begun = ("", "<think>", f"<think>{thought}", f"<think>{thought}</think><answer>")[rng.integers(4)]
+    return f"{begun}\n\n{FORCED_ANSWER} {answer}.\n\n{FORCED_CONFIDENCE} {percent}."
+
+
+# --- teaching ---------------------------------------------------------------------------------------
+
+
+def teach(
+    tokenizer: Any, lessons: Lessons, seed: int, progress: Callable[[float], None] | None = None
+) -> LlamaForCausalLM:
+    """Next-token prediction, AdamW, cosine."""
+    rng = np.random.default_rng([seed, 1])
+    documents = tokenizer(list(_documents(lessons, rng)), add_special_tokens=False)["input_ids"]
+    ids = [torch.tensor(document) for document in documents]
+    torch.manual_seed(seed)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=lessons.hidden,
+            intermediate_size=lessons.inner,
+            num_hidden_layers=lessons.layers,
+            num_attention_heads=lessons.heads,
+            max_position_embeddings=256,
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+    padding = tokenizer.pad_token_id
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lessons.lr, betas=(0.9, 0.98), weight_decay=0.01)
+    for step in range(lessons.steps):
+        share = step / lessons.steps
+        rate = lessons.lr * min(1.0, (step + 1) / 50) * 0.5 * (1 + math.cos(math.pi * share))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        chosen = [ids[i] for i in rng.integers(0, len(ids), lessons.batch)]
+        batch = pad_sequence(chosen, batch_first=True, padding_value=padding)
+        labels = batch.masked_fill(batch == padding, -100)
+        # Padding comes last and nothing looks ahead, so it needs no mask.
+        loss = model(input_ids=batch, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if progress:
+            progress((step + 1) / lessons.steps)
+    return model.eval()

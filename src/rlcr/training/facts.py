@@ -1,0 +1,23 @@
+"""What is worth knowing of a run but may differ when it is taken up again: the command and the versions."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+
+def run_facts(packages: Sequence[str]) -> dict[str, Any]:
+    """The command line, and the versions of Python and of those packages that are installed."""
+    return {"command": shlex.join(sys.argv), "versions": dict(_versions(packages))}
+
+
+def _versions(packages: Sequence[str]) -> Iterator[tuple[str, str]]:
+    yield "python", sys.version.split()[0]
+    for package in packages:
+        try:
+            yield package, version(package)
+        except PackageNotFoundError:
+            continue

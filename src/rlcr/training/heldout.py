@@ -1,0 +1,87 @@
+# pyright: basic
+"""Held-out evaluation during training, with the code of `rlcr eval`; the best model is kept.
+
+The metric that chooses it is ``reward``, the expected RLCR reward accuracy - Brier score, unless the recipe
+names another. Only the first process evaluates, with the weights it holds: where weights are sharded over
+processes (FSDP, ZeRO-3), evaluate checkpoints with `rlcr eval` instead.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from rlcr.evaluate import Settings, evaluate
+from rlcr.results import RESULTS, load_results
+from rlcr.sample.local import LocalSampler
+
+#: Whether more is better.
+_DIRECTION = {"reward": 1, "accuracy": 1, "auroc": 1, "brier": -1, "ece": -1}
+
+
+class HeldOut(TrainerCallback):
+    """Evaluates every so many updates, into ``evals/update-N``."""
+
+    def __init__(self, trainer: Any, out: Path, data_dir: Path | str | None) -> None:
+        self.trainer, self.recipe, self.out, self.data_dir = trainer, trainer.recipe, out, data_dir
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Evaluate if it is time."""
+        last = state.global_step == state.max_steps
+        if state.global_step % self.recipe.eval_every and not last:
+            return
+        if state.is_world_process_zero:
+            self._evaluate(state.global_step)
+        self.trainer.accelerator.wait_for_everyone()
+
+    def _evaluate(self, update: int) -> None:
+        from rlcr.training.run import BEST, save_model
+
+        folder = self.out / "evals" / f"update-{update:06d}"
+        shutil.rmtree(folder, ignore_errors=True)  # of an interrupted run that is now repeated
+        before = [self._value(line) for line in self.history()]
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        training = model.training
+        model.eval()
+        sampler = LocalSampler(model, self.trainer.processing_class, name=str(self.out))
+        evaluate(self._settings(), folder, data_dir=self.data_dir, sampler=sampler)
+        model.train(training)
+        now = self._value(self.history()[-1])
+        if now is not None and all(value is None or now > value for value in before):
+            save_model(self.trainer, self.out / BEST, self.recipe.method)
+
+    def _settings(self) -> Settings:
+        recipe = self.recipe
+        return Settings(
+            model=str(self.out),
+            tasks=(recipe.eval_task or recipe.task,),
+            method=recipe.method,
+            split=recipe.eval_split,
+            limit=recipe.eval_size,
+            max_tokens=recipe.max_completion_tokens,
+        )
+
+    def history(self) -> list[dict[str, Any]]:
+        """The held-out metrics so far, up to the update that the run has reached."""
+        found = []
+        for path in sorted(self.out.glob(f"evals/update-*/{RESULTS}")):
+            update = int(path.parent.name.rpartition("-")[2])
+            if update > self.trainer.state.global_step:
+                continue  # of an interrupted run that went further than its last checkpoint
+            found.append({"update": update, **_numbers(load_results(path.parent))})
+        return found
+
+    def _value(self, line: dict[str, Any]) -> float | None:
+        value = line.get(self.recipe.eval_metric)
+        return None if value is None else _DIRECTION[self.recipe.eval_metric] * value
+
+
+def _numbers(results: dict[str, Any]) -> dict[str, float | None]:
+    """Plain numbers of a run's results: of its one task."""
+    (task,) = results["tasks"].values()
+    found = {name: task["metrics"][name]["value"] for name in ("accuracy", "brier", "ece", "auroc")}
+    accuracy, brier = found["accuracy"], found["brier"]
+    return found | {"reward": None if accuracy is None or brier is None else accuracy - brier}

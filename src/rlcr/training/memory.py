@@ -1,0 +1,70 @@
+"""A rough estimate of the memory that a run needs on one device, to see whether it can work at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcr.recipes.settings import Recipe
+from rlcr.training.offline import Shape
+
+_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes, item by item."""
+
+    weights: float
+    gradients: float
+    adam: float
+    activations: float
+    logits: float
+    cache: float
+
+    @property
+    def total(self) -> float:
+        """What is held at once while learning; the cache of sampling is gone by then."""
+        return self.weights + self.gradients + self.adam + self.activations + self.logits
+
+
+def precisions(recipe: Recipe) -> tuple[str, str]:
+    """What trained weights are held in and what is computed in; by itself a GPU computes in bfloat16."""
+    if recipe.dtype != "auto":
+        return recipe.dtype, recipe.dtype
+    return "float32", "float32" if recipe.device == "cpu" else "bfloat16"
+
+
+def estimate(recipe: Recipe, shape: Shape) -> Memory:
+    """The memory of one device that holds everything.
+
+    With N weights, N' trained ones (all, or those of adapters), h bytes a number held and b bytes a number
+    computed (:func:`precisions`), m = ``micro_batch`` sequences of P + C tokens, prompt and completion limit:
+
+    ============ ==========================================================================
+    weights       h N, and h N' more for adapters
+    gradients     h N'
+    Adam          2 h N'
+    activations   b m (P + C) (layers x kept + working), where one layer works with
+                  6 hidden + 2 queries + 2 keys + 3 feed-forward numbers a token, and keeps
+                  its input alone with gradient checkpointing, else all of them
+    logits        3 x 4 m C vocabulary: the completion's, their softmax and its gradient
+    cache         b 2 keys layers (P + group C): sampling one group that shares its prompt
+    ============ ==========================================================================
+
+    FSDP or ZeRO divide the first three among devices. What allocators waste comes on top.
+    """
+    held, size = (_BYTES[dtype] for dtype in precisions(recipe))
+    trained = shape.adapter_parameters(recipe.lora.rank) if recipe.lora else shape.parameters
+    queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    working = 6 * shape.hidden + 2 * queries + 2 * keys + 3 * shape.feed_forward
+    kept = shape.hidden if recipe.gradient_checkpointing else working
+    tokens = recipe.micro_batch * (recipe.max_prompt_tokens + recipe.max_completion_tokens)
+    sampled = recipe.max_prompt_tokens + recipe.group * recipe.max_completion_tokens
+    return Memory(
+        weights=held * (shape.parameters + (trained if recipe.lora else 0)),
+        gradients=held * trained,
+        adam=2 * held * trained,
+        activations=size * tokens * (shape.layers * kept + working),
+        logits=12 * recipe.micro_batch * recipe.max_completion_tokens * shape.vocabulary,
+        cache=2 * size * keys * shape.layers * sampled,
+    )

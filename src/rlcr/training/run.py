@@ -1,0 +1,326 @@
+# pyright: basic
+"""`rlcr train`: from a recipe to a run folder with a trained model in it.
+
+Everything that can be wrong with the recipe, the data or the folder is found before the model is loaded. One
+process or many (`torchrun`, `accelerate launch`): the first one writes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from accelerate import PartialState
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback
+from trl.trainer.grpo_config import GRPOConfig
+
+from rlcr.errors import RlcrError
+from rlcr.methods import METHOD_FILE
+from rlcr.recipes import Resolved
+from rlcr.recipes.checks import (
+    check_micro_batch,
+    check_out,
+    check_start,
+    reward_of,
+)
+from rlcr.recipes.settings import Recipe
+from rlcr.records import write_whole
+from rlcr.sample.loading import find_device, load, load_tokenizer
+from rlcr.tasks import TaskSet
+from rlcr.training.card import write_card
+from rlcr.training.collapse import CollapseWatch
+from rlcr.training.data import PreparedData, load_problems, prepare_problems
+from rlcr.training.embedded import EMBEDDED, build
+from rlcr.training.facts import run_facts
+from rlcr.training.grpo import CalibrationTrainer, Example
+from rlcr.training.heldout import HeldOut
+from rlcr.training.progress import TrainingProgress
+from rlcr.training.rollouts import Rollout, RolloutLog
+from rlcr.training.watch import UpdateLog, measure_update, read_updates
+
+TRAINING, UPDATES, CHECKPOINTS, MODEL, BEST = "training.json", "updates.jsonl", "checkpoints", "model", "best"
+#: Inside a checkpoint that was written whole.
+_WHOLE = "whole"
+_PACKAGES = ("rlcr", "torch", "transformers", "trl", "accelerate", "peft", "datasets", "math-verify", "numpy")
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a run left: its folder, its trained model, its last update, its held-out evaluations."""
+
+    folder: Path
+    model: Path
+    updates: list[dict[str, Any]] = field(repr=False)
+    evals: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    best: Path | None = None
+
+
+def train_run(
+    resolved: Resolved, out: Path | str, *, resume: bool = False, data_dir: Path | str | None = None
+) -> TrainingResult:
+    """Train as a recipe says, or take up a run where it was interrupted."""
+    out, recipe, state = Path(out), resolved.recipe, PartialState()
+    check_start(resolved)
+    check_micro_batch(recipe, state.num_processes)
+    if state.is_main_process:
+        check_out(out, resume=resume)
+    if recipe.model == EMBEDDED:
+        with state.main_process_first():
+            resolved = resolved.starting_from(str(build(recipe.seed)))
+        recipe = resolved.recipe
+    tokenizer = load_tokenizer(recipe.model)
+    task_set = load_problems(recipe, data_dir)
+    data = prepare_problems(recipe, task_set, tokenizer)
+    settings = {"recipe": resolved.name, **recipe.model_dump(mode="json"), "data": task_set.provenance()}
+    with state.main_process_first():
+        if state.is_main_process:
+            _open_folder(out, settings, data, resume)
+    checkpoint = _last_checkpoint(out) if resume else None
+    return _train(resolved, out, task_set, data, tokenizer, checkpoint, data_dir)
+
+
+def _train(
+    resolved: Resolved,
+    out: Path,
+    task_set: TaskSet,
+    data: PreparedData,
+    tokenizer: Any,
+    checkpoint: Path | None,
+    data_dir: Path | str | None,
+) -> TrainingResult:
+    recipe, main = resolved.recipe, PartialState().is_main_process
+    device = find_device() if recipe.device == "auto" else recipe.device
+    # Trained weights stay in float32, where small steps do not round away; GPUs compute in bfloat16.
+    dtype = "float32" if recipe.dtype == "auto" else recipe.dtype
+    model, _ = load(recipe.model, device="cpu", dtype=dtype)
+    examples = [Example(*pair) for pair in zip(data.problems, data.prompts, strict=True)]
+    journal = _Journal(out, recipe, checkpoint, main)
+    trainer = CalibrationTrainer(
+        model,
+        recipe=recipe,
+        reward=reward_of(recipe),
+        examples=examples,
+        observe=journal.observe,
+        args=grpo_config(recipe, out, device),
+        train_dataset=dataset(examples),
+        processing_class=tokenizer,
+        peft_config=_lora(recipe),
+        callbacks=[_MarkWhole(), *_tensorboard(recipe, out, main)],
+    )
+    trainer.remove_callback(PrinterCallback)  # the progress bar says it better
+    held_out = HeldOut(trainer, out, data_dir) if recipe.eval_every else None
+    if held_out:
+        trainer.add_callback(held_out)
+    journal.begin(recipe.total_updates(len(examples)))
+    try:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    finally:
+        journal.close()
+    evals = held_out.history() if held_out else []
+    if main:
+        save_model(trainer, out / MODEL, recipe.method)
+        write_card(out / MODEL, resolved, task_set, read_updates(out / UPDATES), evals)
+    PartialState().wait_for_everyone()
+    best = out / BEST if (out / BEST).is_dir() else None
+    return TrainingResult(out, out / MODEL, read_updates(out / UPDATES), evals, best)
+
+
+# --- folder -----------------------------------------------------------------------------------------
+
+
+def _open_folder(out: Path, settings: dict[str, Any], data: PreparedData, resume: bool) -> None:
+    path = out / TRAINING
+    if not resume:
+        out.mkdir(parents=True, exist_ok=True)
+        dropped = [{"id": name, "tokens": tokens} for name, tokens in data.dropped]
+        facts = {"settings": settings, "dropped": dropped, **run_facts(_PACKAGES)}
+        write_whole(path, json.dumps(facts, indent=2) + "\n")
+        return
+    if not path.exists():
+        raise RlcrError(f"{out}: not a training run (it has no {TRAINING})")
+    before = json.loads(path.read_text(encoding="utf-8"))["settings"]
+    now = json.loads(json.dumps(settings))
+    changed = [
+        f"{key}: {before.get(key)!r} then, {now.get(key)!r} now"
+        for key in sorted({*before, *now})
+        if before.get(key) != now.get(key)
+    ]
+    if changed:
+        raise RlcrError(f"{out}: was begun with other settings: {'; '.join(changed)}")
+
+
+def _last_checkpoint(out: Path) -> Path | None:
+    """The newest checkpoint that was written whole; a kill may leave a torn one behind."""
+    found = [path.parent for path in (out / CHECKPOINTS).glob(f"checkpoint-*/{_WHOLE}")]
+    return max(found, key=_step, default=None)
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+class _MarkWhole(TrainerCallback):
+    """Marks a checkpoint as complete once all of it is on disk."""
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.is_world_process_zero:
+            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _WHOLE).touch()
+
+
+def save_model(trainer: CalibrationTrainer, folder: Path, method: str) -> None:
+    """Write an ordinary Hugging Face folder, adapters merged, with the method it was trained for."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    if hasattr(model, "merge_and_unload"):
+        import copy
+
+        model = copy.deepcopy(model).merge_and_unload()
+    made = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(made, ignore_errors=True)
+    model.save_pretrained(made)
+    trainer.processing_class.save_pretrained(made)
+    (made / METHOD_FILE).write_text(json.dumps({"method": method}) + "\n", encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    made.rename(folder)
+
+
+# --- what the trainer needs -------------------------------------------------------------------------
+
+
+def dataset(examples: Sequence[Example]) -> Dataset:
+    """Rendered text, so that TRL neither renders nor parses: there is one way from problem to prompt."""
+    texts = [example.prompt.text for example in examples]
+    return Dataset.from_dict({"prompt": texts, "index": list(range(len(examples)))})
+
+
+def grpo_config(recipe: Recipe, out: Path, device: str) -> GRPOConfig:
+    """A recipe in TRL's words."""
+    accumulation = recipe.accumulation(PartialState().num_processes)
+    return GRPOConfig(
+        output_dir=str(out / CHECKPOINTS),
+        per_device_train_batch_size=recipe.micro_batch,
+        gradient_accumulation_steps=accumulation,
+        steps_per_generation=accumulation,  # otherwise resuming is not clean
+        num_generations=recipe.group,
+        max_completion_length=recipe.max_completion_tokens,
+        temperature=recipe.temperature,
+        loss_type="dapo" if recipe.loss == "update" else "bnpo",
+        scale_rewards="none",
+        beta=recipe.kl,
+        reward_weights=list(reward_of(recipe).weights.values()),
+        mask_truncated_completions=recipe.mask_truncated,
+        learning_rate=recipe.lr,
+        lr_scheduler_type=recipe.schedule,
+        warmup_steps=0 if recipe.schedule == "constant" else recipe.warmup,
+        adam_beta1=recipe.adam_betas[0],
+        adam_beta2=recipe.adam_betas[1],
+        weight_decay=recipe.weight_decay,
+        max_grad_norm=recipe.grad_clip,
+        num_train_epochs=recipe.epochs,
+        max_steps=recipe.updates or -1,
+        seed=recipe.seed,
+        bf16=device != "cpu" and recipe.dtype in ("auto", "bfloat16"),
+        gradient_checkpointing=recipe.gradient_checkpointing,
+        use_cpu=device == "cpu",
+        use_vllm=recipe.sampler == "vllm",
+        vllm_mode="colocate",
+        vllm_importance_sampling_correction=False,
+        logging_steps=1,
+        save_strategy="steps",
+        save_steps=recipe.save_every,
+        save_total_limit=2,  # the last whole one stays while the next is being written
+        report_to=[name for name in recipe.report_to if name != "tensorboard"],
+        disable_tqdm=True,
+        remove_unused_columns=False,
+    )
+
+
+def _lora(recipe: Recipe) -> Any:
+    if recipe.lora is None:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=recipe.lora.rank,
+        lora_alpha=recipe.lora.alpha,  # pyright: ignore[reportArgumentType] (any number will do)
+        lora_dropout=recipe.lora.dropout,
+        target_modules=recipe.lora.targets,
+        task_type="CAUSAL_LM",
+    )
+
+
+def _tensorboard(recipe: Recipe, out: Path, main: bool) -> list[TrainerCallback]:
+    if "tensorboard" not in recipe.report_to or not main:
+        return []
+    from torch.utils.tensorboard import SummaryWriter
+    from transformers.integrations.integration_utils import TensorBoardCallback
+
+    return [TensorBoardCallback(SummaryWriter(str(out / "logs")))]
+
+
+# --- watching ---------------------------------------------------------------------------------------
+
+
+class _Journal:
+    """Writes down each update, shows progress, and warns of collapse."""
+
+    def __init__(self, out: Path, recipe: Recipe, checkpoint: Path | None, main: bool) -> None:
+        self._group, self._main = recipe.group, main
+        self._done = _step(checkpoint) if checkpoint else 0
+        self._watch = CollapseWatch()
+        self._progress: TrainingProgress | None = None
+        self._since = time.monotonic()
+        if not main:
+            return
+        self._updates = UpdateLog(out / UPDATES)
+        self._rollouts = RolloutLog(out / "rollouts")
+        self._updates.drop_after(self._done)
+        self._rollouts.drop_after(self._done)
+        self._watch = CollapseWatch(read_updates(out / UPDATES))
+
+    def begin(self, total: int) -> None:
+        """The model is loaded; the first update begins."""
+        self._since = time.monotonic()
+        if self._main:
+            self._progress = TrainingProgress(self._done, total)
+
+    def observe(self, rollouts: list[Rollout], logged: Mapping[str, float]) -> dict[str, float]:
+        """Take note of an update; returns the numbers worth plotting, by name."""
+        now = time.monotonic()
+        line: dict[str, Any] = {
+            "update": int(logged["update"]),
+            "epoch": round(logged["epoch"], 6),
+            "seconds": round(now - self._since, 4),
+            "lr": logged["learning_rate"],
+            "loss": logged["loss"],
+            "grad_norm": logged["grad_norm"],
+            "entropy": logged["entropy"],
+            "entropy_bonus": logged["entropy_bonus"],
+            **measure_update(rollouts, self._group),
+        }
+        self._since = now
+        if self._main:
+            self._rollouts.write(line["update"], rollouts)
+            self._updates.append(line)
+            for warning in self._watch.observe(line):
+                if self._progress:
+                    self._progress.warn(warning)
+            if self._progress:
+                self._progress.updated(line)
+        known = {*logged, "lr"}
+        numbers = line | {f"parts/{name}": value for name, value in line["parts"].items()}
+        return {
+            f"rlcr/{name}": float(value)
+            for name, value in numbers.items()
+            if isinstance(value, int | float) and name not in known
+        }
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._progress:
+            self._progress.close()

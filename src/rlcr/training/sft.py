@@ -1,0 +1,386 @@
+# pyright: basic
+"""`rlcr sft`: teach a model to analyse its solutions, on what `rlcr sft-data` wrote, with TRL's SFTTrainer.
+
+*What the model sees is what the sampler will show it*: prompts are rendered and both parts are tokenised by
+the sampler's own code, the completion by itself, behind the prompt's tokens. TRL gets token ids.
+
+*No end token is taught.* The text ends with ``</analysis>``, but a response goes on with ``<confidence>``: an
+end token there would teach the model to leave the confidence out. So it learns nothing about what comes next.
+
+*Precision*: weights are float32 everywhere, since steps of 1e-5 vanish in bfloat16; on a GPU the arithmetic
+is bfloat16.
+
+    run.json                  settings, hash of the data, versions, the command
+    checkpoints/              after each epoch, the last two, until the run is finished
+    model/                    the result, an ordinary Hugging Face folder with a model card
+    sft.json                  settings, counts, the loss of each step
+
+The paper states neither epochs, learning rate nor batch of its warm-up: the defaults are ours, with the
+schedule of the paper's RL runs (constant after a warm-up of a tenth).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rlcr.errors import RlcrError
+from rlcr.files import file_sha256, writing
+from rlcr.methods import METHOD_FILE, get_method
+from rlcr.prompts import opens_think, render_messages
+from rlcr.records import check_new, create_run, locked, open_run, read_lines, resume_run, write_whole
+from rlcr.sample import Request, Sampling
+from rlcr.sample.jobs import Maker
+from rlcr.sample.loading import find_device, identify, load
+from rlcr.sample.local import LocalSampler
+from rlcr.training.facts import run_facts
+from rlcr.training.sft_data import SFT, TARGET
+
+REPORT, MODEL, CHECKPOINTS = "sft.json", "model", "checkpoints"
+
+_PACKAGES = ("rlcr", "torch", "transformers", "trl", "accelerate", "peft")
+# Written into a checkpoint when all else is there: one without it was cut short by a crash.
+_COMPLETE = "complete"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that decides the weights. A run is resumed only with the same."""
+
+    model: str
+    data: str
+    epochs: int = 3
+    lr: float = 1e-5
+    batch: int = 16
+    micro_batch: int = 4
+    max_tokens: int = 4096
+    seed: int = 0
+    lora_rank: int | None = None
+
+    def check(self, processes: int) -> None:
+        """Raise where the numbers do not fit together."""
+        for name in ("epochs", "batch", "micro_batch", "max_tokens"):
+            if getattr(self, name) < 1:
+                raise RlcrError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.lora_rank is not None and self.lora_rank < 1:
+            raise RlcrError(f"lora_rank is {self.lora_rank}; it must be at least 1")
+        if not 0 < self.lr < math.inf:
+            raise RlcrError(f"lr is {self.lr}; it must be above 0")
+        if self.batch % (self.micro_batch * processes):
+            at_once = (
+                f"{self.micro_batch} x {processes} processes" if processes > 1 else str(self.micro_batch)
+            )
+            raise RlcrError(f"batch {self.batch} is not a multiple of micro_batch {at_once}")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A line of the data as token ids. The loss is on the last ``trained`` of them."""
+
+    id: str
+    ids: tuple[int, ...]
+    trained: int
+
+
+def train_sft(
+    settings: Settings, out: Path | str, *, resume: bool = False, callbacks: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """Train, and write the run folder. What is in sft.json.
+
+    ``callbacks`` are transformers' TrainerCallbacks. A run that was interrupted goes on from its last whole
+    checkpoint and, on a CPU, ends with the same weights bit for bit.
+    """
+    out = Path(out)
+    settings.check(_processes())
+    rows, method = read_data(Path(settings.data))
+    if resume:
+        open_run(out)  # a misspelt folder must not be made by locking it
+    elif _is_main():
+        check_new(out)
+    # Loaded before anything is written: a misspelt model must not leave a folder that then is in the way.
+    model, tokenizer = load(settings.model, device="cpu", dtype="float32")
+    resolved = asdict(settings) | {
+        "kind": "sft",
+        "model_weights": identify(settings.model),
+        "method": method,
+        "data_sha256": file_sha256([data_file(Path(settings.data))]),
+    }
+    examples, too_long = make_examples(rows, model, tokenizer, settings.max_tokens)
+    with locked(out) if _is_main() else nullcontext():
+        if _is_main():
+            facts = run_facts(_PACKAGES)
+            _ = resume_run(out, resolved) if resume else create_run(out, resolved, {}, facts)
+        if (out / MODEL).is_dir():  # finished
+            return json.loads((out / REPORT).read_text(encoding="utf-8"))
+        trainer = make_trainer(settings, model, tokenizer, examples, out / CHECKPOINTS, callbacks)
+        trainer.train(resume_from_checkpoint=_last_checkpoint(out / CHECKPOINTS))
+        report = {
+            "settings": resolved,
+            **run_facts(_PACKAGES),
+            "counts": _counts(examples, too_long),
+            "steps": trainer.state.global_step,
+            "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
+        }
+        if _is_main():
+            write_whole(out / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+            _save(trainer, tokenizer, report, out / MODEL)
+            # They are several times the size of the model, and nothing needs them now.
+            shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+    return report
+
+
+# --- data -------------------------------------------------------------------------------------------
+
+
+def data_file(data: Path) -> Path:
+    """The file of examples: given itself, or by the folder that `rlcr sft-data` wrote."""
+    path = data / SFT if data.is_dir() else data
+    if not path.is_file():
+        hint = "`rlcr sft-data` writes it when it ends" if data.is_dir() else "no such file or folder"
+        raise RlcrError(f"{path}: {hint}")
+    return path
+
+
+def read_data(data: Path) -> tuple[list[dict[str, Any]], str]:
+    """The lines of the data, and the method that they train for."""
+    path = data_file(data)
+    rows = list(read_lines(path))
+    for number, row in enumerate(rows, start=1):
+        if not _is_example(row):
+            raise RlcrError(f"{path}, line {number}: expected messages (roles and contents) and a completion")
+    if not rows:
+        raise RlcrError(f"{path}: empty")
+    methods = sorted({row.get("method", TARGET) for row in rows})
+    if len(methods) > 1:
+        raise RlcrError(f"{path}: trains for several methods: {', '.join(methods)}; split it")
+    return rows, get_method(methods[0]).name
+
+
+def _is_example(row: Any) -> bool:
+    if not isinstance(row, dict) or not isinstance(row.get("completion"), str) or not row["completion"]:
+        return False
+    turns = row.get("messages")
+    return (
+        isinstance(turns, list)
+        and bool(turns)
+        and all(isinstance(turn, dict) and {"role", "content"} <= turn.keys() for turn in turns)
+    )
+
+
+def make_examples(
+    rows: Sequence[dict[str, Any]], model: Any, tokenizer: Any, max_tokens: int
+) -> tuple[list[Example], list[str]]:
+    """The lines as the sampler would tokenise them, and the ids of those that are too long, left out.
+
+    A text that is cut would teach an analysis that does not end.
+    """
+    eos_ids = LocalSampler(model, tokenizer, name="").eos_ids
+    maker = Maker(tokenizer, Sampling(), eos_ids, room=None)
+    room = getattr(model.config.get_text_config(), "max_position_embeddings", None) or max_tokens
+    limit = min(max_tokens, room)
+    examples: list[Example] = []
+    too_long: list[str] = []
+    for number, row in enumerate(rows, start=1):
+        name = str(row.get("id", f"line {number}"))
+        completion = row["completion"]
+        if opens_think(render_messages(row["messages"], tokenizer)):
+            completion = completion.removeprefix("<think>")  # the chat template has written it
+        job = maker.job(Request(name, tuple(row["messages"]), prefix=completion))
+        if len(job.ids) <= limit:
+            examples.append(Example(name, job.ids, len(job.prefix_ids)))
+        else:
+            too_long.append(name)
+    if not examples:
+        raise RlcrError(f"every example is longer than {limit} tokens; raise --max-tokens")
+    return examples, too_long
+
+
+# --- training ---------------------------------------------------------------------------------------
+
+
+def make_trainer(
+    settings: Settings,
+    model: Any,
+    tokenizer: Any,
+    examples: Sequence[Example],
+    folder: Path,
+    callbacks: Sequence[Any] = (),
+) -> Any:
+    """TRL's trainer, ready to start."""
+    _need_trl()
+    from datasets import Dataset, disable_progress_bars
+    from transformers import PrinterCallback, set_seed
+    from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
+
+    if not sys.stderr.isatty():
+        disable_progress_bars()  # in a pipe they are noise
+    set_seed(settings.seed)  # LoRA draws its weights before the trainer sets the seed
+    data = Dataset.from_list(
+        [
+            {
+                "input_ids": list(example.ids),
+                "completion_mask": [0] * (len(example.ids) - example.trained) + [1] * example.trained,
+            }
+            for example in examples
+        ]
+    )
+    on_cpu = find_device() == "cpu"
+    config = SFTConfig(
+        output_dir=str(folder),
+        num_train_epochs=settings.epochs,
+        learning_rate=settings.lr,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=0.1,  # below 1 it is a share
+        per_device_train_batch_size=settings.micro_batch,
+        gradient_accumulation_steps=settings.batch // (settings.micro_batch * _processes()),
+        completion_only_loss=True,
+        max_length=None,  # what is too long has been left out
+        seed=settings.seed,
+        # TRL has both on by default; on a CPU they cost much and save little.
+        bf16=not on_cpu,
+        gradient_checkpointing=not on_cpu,
+        use_cpu=on_cpu,
+        dataloader_pin_memory=not on_cpu,
+        save_strategy="epoch",
+        save_total_limit=2,
+        logging_steps=1,
+        report_to="none",
+        disable_tqdm=not sys.stderr.isatty(),
+    )
+    trainer = SFTTrainer(
+        model=model,
+        args=config,
+        train_dataset=data,
+        processing_class=tokenizer,
+        callbacks=[_mark_complete(), *callbacks],
+        peft_config=_lora(settings.lora_rank) if settings.lora_rank else None,
+    )
+    trainer.remove_callback(PrinterCallback)  # it prints every loss to standard output
+    return trainer
+
+
+def _need_trl() -> None:
+    try:
+        import datasets  # noqa: F401
+        import peft  # noqa: F401
+        import trl  # noqa: F401
+    except ImportError as error:
+        raise RlcrError(
+            f'training needs {error.name}, which is not installed: pip install "rlcr[train]"'
+        ) from None
+
+
+def _lora(rank: int) -> Any:
+    from peft import LoraConfig
+
+    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def _mark_complete() -> Any:
+    from transformers import TrainerCallback
+
+    class MarkComplete(TrainerCallback):
+        """Says of a checkpoint that all of it is there."""
+
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.is_world_process_zero:
+                (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
+
+    return MarkComplete()
+
+
+def _last_checkpoint(folder: Path) -> str | None:
+    """The newest whole checkpoint. Those that a crash cut short are removed."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    whole = [path for path in found if (path / _COMPLETE).exists()]
+    if _is_main():
+        for path in found:
+            if path not in whole:
+                shutil.rmtree(path)
+    return str(whole[-1]) if whole else None
+
+
+def _processes() -> int:
+    """How many processes train together, as torchrun and accelerate say."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _is_main() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
+# --- the result -------------------------------------------------------------------------------------
+
+
+def _counts(examples: Sequence[Example], too_long: Sequence[str]) -> dict[str, Any]:
+    return {
+        "examples": len(examples),
+        "too_long": len(too_long),
+        "too_long_ids": list(too_long[:20]),
+        "tokens": sum(len(example.ids) for example in examples),
+        "trained_tokens": sum(example.trained for example in examples),
+    }
+
+
+def _save(trainer: Any, tokenizer: Any, report: dict[str, Any], folder: Path) -> None:
+    """Write the model folder so that it appears whole or not at all."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    if report["settings"]["lora_rank"]:
+        model = model.merge_and_unload()
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with writing(folder):
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+        (partial / METHOD_FILE).write_text(json.dumps({"method": report["settings"]["method"]}) + "\n")
+        (partial / "README.md").write_text(model_card(report), encoding="utf-8")
+        partial.rename(folder)
+
+
+def model_card(report: dict[str, Any]) -> str:
+    """What was trained on what, and how it went."""
+    settings, counts, losses = report["settings"], report["counts"], report["losses"]
+    epochs = _by_epoch(losses, settings["epochs"])
+    lines = [
+        "---",
+        "library_name: transformers",
+        "tags: [rlcr, sft, calibration]",
+        "---",
+        "",
+        "# SFT warm-up for RLCR",
+        "",
+        f"`{settings['model']}`, trained on solutions of its own followed by an expert's analysis of what is",
+        "uncertain in them. The trained text ends after the analysis: this model is a start for RL, which",
+        "teaches it to state its confidence.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| method | {settings['method']} |",
+        f"| data, sha256 | {settings['data_sha256']} |",
+        f"| examples | {counts['examples']:,} ({counts['too_long']:,} more were too long) |",
+        f"| tokens with loss | {counts['trained_tokens']:,} of {counts['tokens']:,} |",
+        f"| epochs, updates | {settings['epochs']}, {report['steps']:,} |",
+        f"| learning rate | {settings['lr']:g}, constant after a warm-up of a tenth |",
+        f"| batch | {settings['batch']} ({settings['micro_batch']} at once) |",
+        f"| LoRA rank | {settings['lora_rank'] or 'none: all weights'} |",
+        f"| seed | {settings['seed']} |",
+        f"| mean loss of each epoch | {', '.join(f'{loss:.3f}' for loss in epochs)} |",
+        "",
+        "Versions: " + ", ".join(f"{name} {number}" for name, number in report["versions"].items()) + ".",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _by_epoch(losses: Sequence[float], epochs: int) -> list[float]:
+    steps = max(1, len(losses) // epochs)
+    parts = [losses[first : first + steps] for first in range(0, len(losses), steps)]
+    return [math.fsum(part) / len(part) for part in parts]

@@ -1,0 +1,74 @@
+"""One GRPO update, as plainly as it can be written: the oracle for the trainer's gradients.
+
+One completion at a time, no padding, no tiles, no tricks: what the paper's formulas say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Row:
+    """A completion: token ids, which part of the response each token belongs to, and its rewards by part.
+
+    ``owner`` holds for each token "solution" (think and answer), "doubt" (analysis and confidence) or "".
+    ``rewards`` is None where the completion could not be scored; ``malformed`` ones have no owners.
+    """
+
+    prompt: list[int]
+    completion: list[int]
+    owner: list[str]
+    rewards: dict[str, float] | None
+    malformed: bool = False
+    left_out: bool = False
+
+
+def grpo_step(
+    model: Any,
+    groups: list[list[Row]],
+    *,
+    credit: str = "all",
+    temperature: float = 1.0,
+    entropy: float = 0.0,
+    reference: Any = None,
+    kl: float = 0.0,
+) -> dict[str, torch.Tensor]:
+    """The gradient of the loss: token losses summed, divided by the tokens that count."""
+    model.zero_grad()
+    losses, counted = [], 0
+    for group in groups:
+        scored = [row.rewards for row in group if row.rewards is not None]
+        for row in group:
+            if row.left_out:
+                continue
+            advantage = dict.fromkeys(("format", "correctness", "calibration"), 0.0)
+            for part in advantage if row.rewards is not None else ():
+                assert row.rewards is not None
+                mean = sum(rewards[part] for rewards in scored) / len(scored)
+                advantage[part] = row.rewards[part] - mean
+            ids = torch.tensor([row.prompt + row.completion])
+            start = len(row.prompt) - 1
+            logps_TV = torch.log_softmax(model(ids).logits[0, start:-1] / temperature, dim=-1)
+            for t, token in enumerate(row.completion):
+                if credit == "analysis+confidence" and row.owner[t] != "doubt":
+                    continue
+                value = advantage["format"]
+                if credit != "decoupled" or row.malformed or row.owner[t] == "solution":
+                    value += advantage["correctness"]
+                if credit != "decoupled" or row.malformed or row.owner[t] == "doubt":
+                    value += advantage["calibration"]
+                loss = -value * logps_TV[t, token]
+                loss = loss + entropy * (logps_TV[t].exp() * logps_TV[t]).sum()
+                if kl:
+                    with torch.no_grad():
+                        other = torch.log_softmax(reference(ids).logits[0, start + t] / temperature, dim=-1)
+                    gap = other[token] - logps_TV[t, token]
+                    loss = loss + kl * (gap.exp() - gap - 1)
+                losses.append(loss)
+                counted += 1
+    (torch.stack(losses).sum() / counted).backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}

