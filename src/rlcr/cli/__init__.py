@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import rlcr
-from rlcr.cli import evaluating, measuring, tasks
+from rlcr.cli import evaluating, measuring, reporting, starting, tasks, training, warmup
 from rlcr.errors import RlcrError
 
 app = typer.Typer(
@@ -27,6 +27,12 @@ app.command("eval")(evaluating.eval_)
 app.command("rescore")(evaluating.rescore)
 app.command("compare")(evaluating.compare)
 app.command("export")(evaluating.export)
+app.command("report")(reporting.report)
+app.command("quickstart")(starting.quickstart)
+app.add_typer(training.recipes, name="recipes")
+app.command("train")(training.train)
+app.command("sft-data")(warmup.sft_data)
+app.command("sft")(warmup.sft)
 
 
 def _version(wanted: bool) -> None:

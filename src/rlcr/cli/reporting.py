@@ -1,0 +1,39 @@
+"""`rlcr report`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlcr.report import page
+
+
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN…", help="Folders of `rlcr eval` or `rlcr train`.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("report.html"),
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Also write figures as PNG, SVG, PDF and tables as MD, TEX, CSV."
+        ),
+    ] = None,
+    trained_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TASK[,TASK]", help="Leave these tasks out of the pool: the rest is out of domain."
+        ),
+    ] = None,
+) -> None:
+    """One page that shows runs: tables, figures, and the answers themselves. Reads files only."""
+    tasks = tuple(name.strip() for name in (trained_on or "").split(",") if name.strip())
+    made = page.write_report(runs, out, figures=figures, trained_on=tasks)
+    for note in made.notes:
+        print(f"note: {note}", file=sys.stderr)
+    print(out)
+    if figures:
+        print(figures)

@@ -1,0 +1,326 @@
+"""The tables of the report: headline, task by task, held-out evaluations, and paired differences.
+
+Numbers come from results.json where a run has them. Only what no file holds is measured here, from the
+records: runs without results, averages over some of their tasks, and differences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from rlcr import metrics
+from rlcr.metrics import Estimate
+from rlcr.report.curves import Scope, estimate_of
+from rlcr.report.reading import UNSCORABLE, EvalRun, TrainingRun, number_of
+from rlcr.report.tables import Cell, Column, Table, estimate_cell, mark_best
+
+# name, heading, which way is better
+HEADLINE = (
+    Column("Accuracy", "up", interval=True),
+    Column("AUROC", "up", interval=True),
+    Column("Brier", "down", interval=True),
+    Column("ECE", "down", interval=True),
+)
+_METRICS = ("accuracy", "auroc", "brier", "ece")
+_COUNTED = (Column("Tokens"), Column("Repaired"), Column("Unscorable"), Column("Answers"))
+
+_RESAMPLES = 1000
+# Rows times resamples that all comparisons together may cost: some twenty seconds.
+_WORK = 200_000_000
+_ALL_PAIRS = 6
+
+
+def _run_cell(runs: Sequence[EvalRun], run: EvalRun) -> Cell:
+    return Cell(run.label, series=runs.index(run), note=f"{run.method}, {run.model}")
+
+
+def overview(runs: Sequence[EvalRun]) -> Table:
+    """What was evaluated, and how."""
+    names = ("method", "model", "tasks", "samples", "grading")
+    rows = []
+    for run in runs:
+        grading = str(run.settings.get("grading") or "unknown")
+        samples = str(run.settings.get("samples") or "unknown")
+        texts = (run.method, run.model, ", ".join(run.tasks) or "none", samples, grading)
+        rows.append((_run_cell(runs, run), *(Cell(text) for text in texts)))
+    columns = (Column("Run", numeric=False), *(Column(name.capitalize(), numeric=False) for name in names))
+    return Table("runs", "Runs", columns, tuple(rows))
+
+
+def scope_table(runs: Sequence[EvalRun], scope: Scope, name: str, title: str) -> Table:
+    """The metrics of every run on some tasks: of one task, or the unweighted average of several."""
+    columns = (Column("Run", numeric=False), *HEADLINE, *_COUNTED)
+    rows: list[tuple[Cell, ...]] = []
+    partial: list[tuple[Cell, ...]] = []
+    notes: list[str] = []
+    without = [run.label for run in runs if not set(scope.tasks) & set(run.tasks)]
+    if without:
+        notes.append(
+            f"Not evaluated on {'this task' if len(scope.tasks) == 1 else 'these'}: {'; '.join(without)}."
+        )
+    for run in runs:
+        having = tuple(task for task in scope.tasks if task in run.tasks)
+        if not having:
+            continue
+        estimates = estimates_of(run, having, notes)
+        cells = [estimate_cell(e.value, e.low, e.high, note=e.note) for e in estimates]
+        row = (_run_cell(runs, run), *cells, *_counts(run, having))
+        if len(having) < len(scope.tasks):
+            notes.append(
+                f"{run.label} has {len(having)} of the {len(scope.tasks)} tasks ({', '.join(having)}): its "
+                "numbers are of those alone, and it is left out when the best is marked."
+            )
+            partial.append(row)
+        else:
+            rows.append(row)
+    marked = (*mark_best(columns, rows), *partial)
+    missing = "" if marked else " ".join(notes) or "no evaluation was given"
+    return Table(name, title, columns, marked, notes=tuple(notes) if marked else (), missing=missing)
+
+
+def estimates_of(run: EvalRun, tasks: Sequence[str], notes: list[str]) -> list[Estimate]:
+    """The headline metrics of a run, from its results where they hold them, else from its records."""
+    results = run.results or {}
+    stored: Any = None
+    if len(tasks) == 1:
+        stored = (results.get("tasks") or {}).get(tasks[0])
+    elif isinstance(results.get("macro"), Mapping) and sorted(map(str, results["macro"]["tasks"])) == sorted(
+        tasks
+    ):
+        stored = results["macro"]
+    found = [estimate_of(stored, name) for name in _METRICS]
+    if found[0][0] is not None:
+        whys = [_note(stored, name) for name in _METRICS]
+        return [
+            Estimate(value, _end(low), _end(high), why)
+            for (value, low, high), why in zip(found, whys, strict=True)
+        ]
+    return _measured(run, tasks, notes)
+
+
+def _note(stored: Any, name: str) -> str:
+    found = stored["metrics"].get(name)
+    return str(found.get("note", "")) if isinstance(found, Mapping) else ""
+
+
+def _end(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _measured(run: EvalRun, tasks: Sequence[str], notes: list[str]) -> list[Estimate]:
+    summaries: dict[str, metrics.Summary] = {}
+    resamples = _affordable(len(run.rows))
+    for task in tasks:
+        correct, confidence, question = run.rows.scored([task])
+        if len(correct):
+            summaries[task] = metrics.summary(
+                correct, confidence, question=question.tolist(), resamples=resamples
+            )
+    if not summaries:
+        return [Estimate(None, None, None, "nothing could be scored")] * len(_METRICS)
+    if len(summaries) < len(tasks):
+        lost = ", ".join(task for task in tasks if task not in summaries)
+        notes.append(f"{run.label}: nothing of {lost} could be scored.")
+    if not run.results:
+        notes.append(
+            f"{run.label} has no results: measured here, from its records ({resamples:,} resamples)."
+        )
+    if len(summaries) == 1:
+        found = next(iter(summaries.values())).metrics
+    else:
+        found = metrics.macro_average(summaries).metrics
+    return [found[name] for name in _METRICS]
+
+
+def _affordable(rows: int) -> int:
+    return max(100, min(_RESAMPLES, _WORK // max(1, rows)))
+
+
+def _counts(run: EvalRun, tasks: Sequence[str]) -> tuple[Cell, ...]:
+    rows = run.rows.of(tasks)
+    n = int(rows.sum())
+    if not n:
+        stored = [(run.results or {}).get("tasks", {}).get(task) for task in tasks]
+        return _stored_counts([task for task in stored if isinstance(task, Mapping)])
+    tokens = run.rows.tokens[rows]
+    tokens = tokens[~np.isnan(tokens)]
+    mean = float(tokens.mean()) if len(tokens) else None
+    repaired = float((run.rows.repaired[rows] > 0).mean())
+    lost = int((run.rows.verdict[rows] == UNSCORABLE).sum())
+    return (
+        Cell("n/a") if mean is None else Cell(f"{mean:,.0f}", mean),
+        Cell(f"{repaired:.1%}", repaired),
+        Cell(f"{lost:,}", lost),
+        Cell(f"{n:,}", n),
+    )
+
+
+def _stored_counts(tasks: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
+    """From the results alone, where the records are gone. They do not say how many took any repair."""
+    try:
+        counts = [int(task["completions"]) for task in tasks]
+        n, lost = sum(counts), sum(int(sum(task["unscorable"].values())) for task in tasks)
+        tokens = sum(number_of(task["tokens"]) * count for task, count in zip(tasks, counts, strict=True)) / n
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
+        return (Cell("n/a"),) * 4
+    return Cell(f"{tokens:,.0f}", tokens), Cell("n/a"), Cell(f"{lost:,}", lost), Cell(f"{n:,}", n)
+
+
+def source_table(runs: Sequence[EvalRun]) -> Table | None:
+    """Other sources of confidence than what the model states, from the results; None where there are none."""
+    columns = (
+        Column("Run", numeric=False),
+        Column("Task", numeric=False),
+        Column("Confidence", numeric=False),
+        *HEADLINE[1:],
+    )
+    rows = []
+    for run in runs:
+        for task, stored in ((run.results or {}).get("tasks") or {}).items():
+            others = stored.get("confidences") if isinstance(stored, Mapping) else None
+            if not isinstance(others, Mapping) or not others:
+                continue
+            for source, held in (("verbalized", stored), *others.items()):
+                found = [estimate_of(held, name) for name in _METRICS[1:]]
+                cells = [estimate_cell(value, _end(low), _end(high)) for value, low, high in found]
+                rows.append((_run_cell(runs, run), Cell(task), Cell(str(source)), *cells))
+    if not rows:
+        return None
+    return Table("confidence-sources", "Other sources of confidence", columns, tuple(rows), folded=True)
+
+
+def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
+    """The held-out evaluations of the trainings, update by update; None where there are none."""
+    columns = (Column("Training", numeric=False), Column("Update"), Column("Task", numeric=False), *HEADLINE)
+    rows = []
+    for run in trainings:
+        for update, results in run.evals:
+            for task, stored in (results.get("tasks") or {}).items():
+                found = [estimate_of(stored, name) for name in _METRICS]
+                cells = [estimate_cell(value, _end(low), _end(high)) for value, low, high in found]
+                rows.append(
+                    (Cell(run.label, series=run.colour), Cell(f"{update:,}", update), Cell(task), *cells)
+                )
+    if not rows:
+        return None
+    return Table("held-out", "Held-out evaluations", columns, tuple(rows))
+
+
+# --- differences ------------------------------------------------------------------------------------
+
+
+def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
+    """Paired differences between the runs on the questions that both scored, as `rlcr compare` makes them."""
+    columns = (
+        Column("Run", numeric=False),
+        Column("minus", numeric=False),
+        Column("Task", numeric=False),
+        *(Column(f"Δ {column.heading}", column.better, interval=True) for column in HEADLINE),
+        Column("Questions"),
+    )
+    every = len(runs) <= _ALL_PAIRS
+    pairs = list(combinations(range(len(runs)), 2)) if every else [(0, n) for n in range(1, len(runs))]
+    work = [
+        (a, b, task)
+        for a, b in pairs
+        for task in tasks
+        if task in runs[a].rows.tasks and task in runs[b].rows.tasks
+    ]
+    answers = {
+        (n, task): runs[n].rows.scored([task]) for n in range(len(runs)) for task in runs[n].rows.tasks
+    }
+    cost = sum(len(answers[n, task][0]) for a, b, task in work for n in (a, b))
+    resamples = _affordable(cost)
+    rows, notes = [], []
+    for a, b, task in work:
+        same = _same_problems(runs[a], runs[b], task)
+        if same is not None:
+            notes.append(
+                f"{runs[b].label} and {runs[a].label} do not have all problems of {task} in common: the "
+                "pairs are those with the same id and content."
+            )
+        comparison = _compare(runs[a], runs[b], answers[a, task], answers[b, task], same, resamples)
+        if comparison is None:
+            notes.append(f"{runs[b].label} and {runs[a].label} have no scored question of {task} in common.")
+            continue
+        cells = [
+            _difference_cell(comparison.metrics[name], column)
+            for name, column in zip(_METRICS, HEADLINE, strict=True)
+        ]
+        questions = Cell(f"{comparison.questions:,}", comparison.questions)
+        rows.append((_run_cell(runs, runs[b]), _run_cell(runs, runs[a]), Cell(task), *cells, questions))
+    if not every:
+        notes.append(f"With more than {_ALL_PAIRS} runs, each is compared with the first alone.")
+    missing = ""
+    if not rows:
+        missing = "two runs with records of the same task are needed" if not notes else " ".join(notes)
+    caption = (
+        f"95% intervals from {resamples:,} paired resamples of the questions that both runs scored. "
+        "Marked: those whose interval leaves out 0."
+    )
+    return Table(
+        "differences",
+        "Paired differences",
+        columns,
+        tuple(rows),
+        caption,
+        tuple(notes) if rows else (),
+        missing,
+    )
+
+
+def _difference_cell(difference: metrics.Difference, column: Column) -> Cell:
+    cell = estimate_cell(difference.value, difference.low, difference.high, sign=True, note=difference.note)
+    if cell.low is None or cell.high is None or cell.low <= 0 <= cell.high:
+        return cell
+    better = (cell.low > 0) == (column.better == "up")
+    mark = "better" if better else "worse"
+    return Cell(cell.text, cell.value, cell.low, cell.high, mark, cell.note, sign=True)
+
+
+def _same_problems(a: EvalRun, b: EvalRun, task: str) -> set[str] | None:
+    """The ids under which both runs hold the same problem; None where that is all, or unknown."""
+    hashes = a.task_hash(task), b.task_hash(task)
+    if None in hashes or hashes[0] == hashes[1]:
+        return None
+    ids = set(a.rows.ids) & set(b.rows.ids)
+    first, second = (run.problems(ids) for run in (a, b))
+    return {
+        name
+        for name in first.keys() & second.keys()
+        if all(first[name].get(part) == second[name].get(part) for part in ("question", "gold"))
+    }
+
+
+def _compare(
+    run_a: EvalRun,
+    run_b: EvalRun,
+    a: tuple[Any, ...],
+    b: tuple[Any, ...],
+    same: set[str] | None,
+    resamples: int,
+) -> metrics.Comparison | None:
+    """As :func:`rlcr.comparing.compare_runs`, without reading the records again."""
+    names_a, names_b = (np.array(run.rows.ids, dtype=object) for run in (run_a, run_b))
+    question_a, question_b = names_a[a[2]], names_b[b[2]]
+    both = set(question_a.tolist()) & set(question_b.tolist())
+    if same is not None:
+        both &= same
+    if not both:
+        return None
+    keep_a = np.array([question in both for question in question_a], bool)
+    keep_b = np.array([question in both for question in question_b], bool)
+    return metrics.compare(
+        a[0][keep_a],
+        a[1][keep_a],
+        b[0][keep_b],
+        b[1][keep_b],
+        question_a=question_a[keep_a].tolist(),
+        question_b=question_b[keep_b].tolist(),
+        resamples=resamples,
+    )

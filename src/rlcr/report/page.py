@@ -1,0 +1,260 @@
+"""The report: one page that holds everything, and the same figures and tables as files.
+
+Everything that a model or a data set wrote is text here: escaped in the HTML by the template, escaped again
+in the JSON of the samples, shown by the page's script as text alone, under a policy that runs and loads
+nothing but the script and the style that this module put there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rlcr import __version__
+from rlcr.errors import RlcrError
+from rlcr.records import write_whole
+from rlcr.report import artefacts, charts, curves, numbers, plots, samples
+from rlcr.report.reading import EvalRun, Found, TrainingRun, read_runs
+from rlcr.report.shapes import PALETTE, Figure, data_of
+from rlcr.report.tables import Table, csv_text, latex, markdown
+
+_HERE = Path(__file__).parent / "page"
+_MOST_DATA_ROWS = 2000
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page."""
+
+    name: str
+    title: str
+    intro: str
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a page shows, before it is written."""
+
+    title: str
+    evals: list[EvalRun]
+    trainings: list[TrainingRun]
+    headline: Section
+    sections: list[Section]
+    selection: samples.Selection
+    notes: list[str]
+
+    def every_section(self) -> list[Section]:
+        """The sections in order."""
+        return [self.headline, *self.sections]
+
+
+def write_report(
+    folders: Sequence[Path], out: Path, *, figures: Path | None = None, trained_on: Sequence[str] = ()
+) -> Report:
+    """Read the runs and write the page; with ``figures``, the figures and tables as files too."""
+    if out.is_dir():
+        raise RlcrError(f"{out}: is a folder; the report is one file, such as report.html")
+    if figures is not None and figures.exists() and not figures.is_dir():
+        raise RlcrError(f"{figures}: not a folder")
+    report = make_report(read_runs(folders), trained_on)
+    write_whole(out, render(report))
+    if figures is not None:
+        write_files(report, figures)
+    return report
+
+
+def make_report(found: Found, trained_on: Sequence[str] = (), *, budget: int = samples.BUDGET) -> Report:
+    """Compute what the page shows."""
+    evals, trainings = found.evals, found.trainings
+    known = tuple(dict.fromkeys([*trained_on, *(run.task for run in trainings if run.task)]))
+    every_task = tuple(dict.fromkeys(task for run in evals for task in run.tasks))
+    unknown = [task for task in trained_on if task not in every_task]
+    if unknown and every_task:
+        raise RlcrError(
+            f"--trained-on {', '.join(unknown)}: no run has it; the tasks are {', '.join(every_task)}"
+        )
+    scopes = curves.scopes(evals, known)
+    extra, extra_notes = artefacts.artefact_figures(evals)
+    sections = [
+        *_task_sections(evals, scopes),
+        _calibration(evals, scopes),
+        _risk(evals, scopes),
+        *_training(trainings),
+        *([Section("further", "Further results", "", figures=tuple(extra))] if extra else []),
+        Section("rules", "Scoring rules", "", figures=(curves.rules(),)),
+    ]
+    return Report(
+        title="Calibration report",
+        evals=evals,
+        trainings=trainings,
+        headline=_headline(evals, scopes, known),
+        sections=sections,
+        selection=samples.select(evals, budget),
+        notes=[*found.notes, *extra_notes],
+    )
+
+
+def _headline(evals: list[EvalRun], scopes: list[curves.Scope], known: tuple[str, ...]) -> Section:
+    if not scopes:
+        return Section(
+            "results", "Results", "", missing="No run was evaluated, so that there are no results yet."
+        )
+    scope = scopes[0]
+    if len(scope.tasks) == 1:
+        # One task, or one beside what was trained on: that one.
+        scope = next((s for s in scopes if s.tasks[0] not in known), scope)
+        title = scope.title
+    else:
+        title = f"{scope.title}: average of {len(scope.tasks)} tasks"
+    intro = (
+        "Numbers with their 95% intervals. The best of each column is marked. Repaired: answers that took a "
+        "forced continuation. Unscorable: answers of which nobody could tell whether they are right; they "
+        "count for nothing."
+    )
+    return Section("results", "Results", intro, (numbers.scope_table(evals, scope, "headline", title),))
+
+
+def _task_sections(evals: list[EvalRun], scopes: list[curves.Scope]) -> list[Section]:
+    tasks = [scope for scope in scopes if len(scope.tasks) == 1]
+    sections = []
+    tables = [numbers.scope_table(evals, s, s.name, s.title) for s in tasks] if len(tasks) > 1 else []
+    if sources := numbers.source_table(evals):
+        tables.append(sources)
+    if tables:
+        sections.append(Section("tasks", "Task by task", "", tuple(tables)))
+    names = [task for scope in tasks for task in scope.tasks]
+    if len(evals) > 1:
+        intro = "Each run minus another, on the same questions."
+        sections.append(Section("differences", "Differences", intro, (numbers.differences(evals, names),)))
+    return sections
+
+
+def _calibration(evals: list[EvalRun], scopes: list[curves.Scope]) -> Section:
+    figures = tuple(curves.reliability(evals, scope) for scope in scopes)
+    missing = "" if figures else "No run was evaluated, so that there is no reliability diagram."
+    return Section("reliability", "Reliability", curves.RELIABILITY, figures=figures, missing=missing)
+
+
+def _risk(evals: list[EvalRun], scopes: list[curves.Scope]) -> Section:
+    figures = (curves.risk_coverage(evals, scopes),) if scopes else ()
+    missing = "" if figures else "No run was evaluated, so that there is no risk and coverage."
+    return Section(
+        "risk",
+        "Risk and coverage",
+        "Does confidence tell right from wrong?",
+        figures=figures,
+        missing=missing,
+    )
+
+
+def _training(trainings: list[TrainingRun]) -> list[Section]:
+    if not trainings:
+        missing = "No training run was given: name a folder of `rlcr train` to see its curves here."
+        return [Section("training", "Training", "", missing=missing)]
+    table = numbers.held_out_table(trainings)
+    figures = (curves.training(trainings), curves.held_out(trainings))
+    return [Section("training", "Training", "", (table,) if table else (), figures)]
+
+
+# --- the page ---------------------------------------------------------------------------------------
+
+
+def render(report: Report) -> str:
+    """The page as HTML."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["cut"] = samples.cut
+    style, script = _read("style.css").replace("/* palette */", _palette()), _read("page.js")
+    data = {
+        "runs": [{"name": samples.cut(run.label), "method": samples.cut(run.method)} for run in report.evals],
+        "colours": len(PALETTE),
+        "problems": report.selection.problems,
+        "samples": report.selection.samples,
+    }
+
+    def svg(panel: Any, figure: Figure) -> Markup:
+        return Markup(charts.panel_svg(panel, figure))
+
+    def swatch(series: int | None) -> Markup:
+        return Markup(charts.swatch(series))
+
+    def data_table(figure: Figure) -> tuple[list[str], list[list[str]], int]:
+        heads, rows = data_of(figure)
+        every = list(rows)
+        return heads, every[:_MOST_DATA_ROWS], max(0, len(every) - _MOST_DATA_ROWS)
+
+    text = environment.get_template("page.html").render(
+        report=report,
+        overview=numbers.overview(report.evals),
+        tasks=list(dict.fromkeys(problem["t"] for problem in report.selection.problems)),
+        style=Markup(style),
+        script=Markup(script),
+        policy=_policy(style, script),
+        data=Markup(samples.safe_json(data)),
+        svg=svg,
+        swatch=swatch,
+        data_table=data_table,
+        version=__version__,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+    # A name may hold half a character, which no file can.
+    return text.lstrip().encode("utf-8", "replace").decode("utf-8")
+
+
+def _read(name: str) -> str:
+    # HTML turns every line break into one character, and the policy's hash is over what it makes of the text.
+    return (_HERE / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def _palette() -> str:
+    light = "".join(f"--s{n}:{pair[0]};" for n, pair in enumerate(PALETTE))
+    dark = "".join(f"--s{n}:{pair[1]};" for n, pair in enumerate(PALETTE))
+    rules = "".join(f".s{n}{{--c:var(--s{n})}}" for n in range(len(PALETTE)))
+    return (
+        f":root{{{light}}}:root[data-theme=dark]{{{dark}}}"
+        f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}"
+        f"@media print{{:root,:root[data-theme=dark]{{{light}}}}}{rules}"
+    )
+
+
+def _policy(style: str, script: str) -> str:
+    def source(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    return (
+        f"default-src 'none'; script-src {source(script)}; style-src {source(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+
+def write_files(report: Report, folder: Path) -> list[Path]:
+    """Every figure as PNG, SVG and PDF, every table as Markdown, LaTeX and CSV."""
+    written: list[Path] = []
+    for section in report.every_section():
+        for figure in section.figures:
+            written += plots.write_figure(figure, folder)
+        for table in section.tables:
+            for ending, form in ((".md", markdown), (".tex", latex), (".csv", csv_text)):
+                path = folder / f"{table.name}{ending}"
+                write_whole(path, form(table).encode("utf-8", "replace").decode("utf-8"))
+                written.append(path)
+    return written

@@ -1,0 +1,436 @@
+"""What is in the folders that a report is made of: read once, line by line, and never more than is needed.
+
+A record is kept as a row of numbers and the place of its line in the file; its text is read again only if the
+page shows it. What is missing or unreadable becomes a note that the page prints in place. Only a folder that
+holds nothing of a run is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcr.errors import RlcrError
+from rlcr.records import PROBLEMS, RECORDS, RUN
+from rlcr.results import RESULTS
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+TRAINING, UPDATES, EVALS = "training.json", "updates.jsonl", "evals"
+#: Files of other commands that are drawn where a run folder has them; see docs/report.md for their shapes.
+ARTEFACTS = ("voting.json", "confidence.json", "coherence.json", "classifier_sizes.json")
+
+RIGHT, WRONG, UNSCORABLE = 1, 0, -1
+_VERDICTS = {"correct": RIGHT, "wrong": WRONG}
+REPAIRED_ANSWER, REPAIRED_CONFIDENCE = 1, 2
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The records of a run as columns, one entry a record."""
+
+    tasks: tuple[str, ...]
+    ids: tuple[str, ...]
+    task: Ints
+    question: Ints
+    sample: Ints
+    verdict: Ints
+    confidence: Floats
+    """NaN where none was stated."""
+    tokens: Floats
+    repaired: Ints
+    offset: Ints
+    """Where the line of the record begins in records.jsonl."""
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def of(self, tasks: Iterable[str]) -> NDArray[np.bool_]:
+        """Which rows belong to these tasks."""
+        codes = [self.tasks.index(name) for name in tasks if name in self.tasks]
+        return np.isin(self.task, codes)
+
+    def scored(self, tasks: Iterable[str]) -> tuple[Ints, Floats, Ints]:
+        """Verdicts, confidences and questions of the scored rows, in an order of their own."""
+        rows = self._order[(self.of(tasks) & (self.verdict != UNSCORABLE))[self._order]]
+        return self.verdict[rows], self.confidence[rows], self.question[rows]
+
+    @cached_property
+    def _order(self) -> Ints:
+        """Rows by task, id and sample: as `rlcr eval` orders them before it resamples."""
+        if not len(self):
+            return np.zeros(0, np.int64)
+        question, task = (np.argsort(np.argsort(np.array(names))) for names in (self.ids, self.tasks))
+        return np.lexsort((self.sample, question[self.question], task[self.task]))
+
+
+@dataclass
+class EvalRun:
+    """A folder of `rlcr eval`, as far as it is there."""
+
+    label: str
+    folder: Path
+    settings: Mapping[str, Any]
+    results: Mapping[str, Any] | None
+    rows: Rows
+    artefacts: Mapping[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def method(self) -> str:
+        """How the model was asked."""
+        return str(self.settings.get("method") or "unknown method")
+
+    def task_hash(self, task: str) -> str | None:
+        """The hash of the problems of a task, where the settings have it."""
+        found = _mapping(_mapping(self.settings.get("tasks")).get(task)).get("sha256")
+        return found if isinstance(found, str) else None
+
+    @property
+    def model(self) -> str:
+        """What was evaluated: the last part of a path or an address is enough to tell."""
+        return str(self.settings.get("model") or "unknown model")
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        """Every task that the records or the results name."""
+        names = (self.results or {}).get("tasks", {})
+        return tuple(dict.fromkeys([*names, *self.rows.tasks]))
+
+    def record(self, row: int) -> dict[str, Any]:
+        """The whole record of a row, from the file."""
+        with open(self.folder / RECORDS, "rb") as file:
+            file.seek(int(self.rows.offset[row]))
+            return json.loads(file.readline())
+
+    def problems(self, wanted: set[str]) -> dict[str, dict[str, Any]]:
+        """The problems of these ids, as far as the run kept them."""
+        found: dict[str, dict[str, Any]] = {}
+        for _, problem, _ in _objects(self.folder / PROBLEMS):
+            if problem is not None and isinstance(name := problem.get("id"), str) and name in wanted:
+                found[name] = problem
+        return found
+
+
+@dataclass
+class TrainingRun:
+    """A folder of `rlcr train`: numbers of every update, and the evaluations on held-out problems."""
+
+    label: str
+    folder: Path
+    settings: Mapping[str, Any]
+    update: Floats
+    columns: Mapping[str, Floats]
+    """One column for each number that the log has; those of "parts" are called "parts.NAME"."""
+    evals: Sequence[tuple[int, Mapping[str, Any]]]
+    """Update and results of the held-out evaluations, in order."""
+    notes: list[str] = field(default_factory=list)
+    colour: int = 0
+    """That of its last evaluation where it has one: a run keeps its colour through the whole report."""
+
+    @property
+    def task(self) -> str | None:
+        """What it was trained on."""
+        task = self.settings.get("task")
+        return str(task) if task else None
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that the folders of a report hold."""
+
+    evals: list[EvalRun]
+    trainings: list[TrainingRun]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is missing or could not be read, each with the run it is about."""
+        return [f"{run.label}: {note}" for run in (*self.evals, *self.trainings) for note in run.notes]
+
+
+def read_runs(folders: Sequence[Path]) -> Found:
+    """Read every folder. One that holds nothing of a run is an error; a part that is missing is a note."""
+    if not folders:
+        raise RlcrError("no run was given: name at least one folder of `rlcr eval` or `rlcr train`")
+    evals: list[EvalRun] = []
+    trainings: list[TrainingRun] = []
+    seen: set[Path] = set()
+    for folder, label in zip(folders, labels(folders), strict=True):
+        if folder.resolve() in seen:
+            raise RlcrError(f"{folder}: this run is named twice")
+        seen.add(folder.resolve())
+        _check(folder)
+        is_training = (folder / TRAINING).exists() or (folder / UPDATES).exists()
+        if is_training:
+            training, last = _read_training(folder, label)
+            trainings.append(training)
+            training.colour = len(evals) if last else -1
+            evals += [last] if last else []
+        if (folder / RUN).exists() or (folder / RECORDS).exists() or (folder / RESULTS).exists():
+            evals.append(_read_eval(folder, f"{label}, evaluated" if is_training else label))
+    for number, training in enumerate(run for run in trainings if run.colour < 0):
+        training.colour = len(evals) + number
+    return Found(evals, trainings)
+
+
+def labels(folders: Sequence[Path]) -> list[str]:
+    """The shortest ends of the paths that tell the folders apart.
+
+    >>> labels([Path("a/rlcr"), Path("a/rlvr")]), labels([Path("a/eval"), Path("b/eval")])
+    (['rlcr', 'rlvr'], ['a/eval', 'b/eval'])
+    """
+    parts = [folder.resolve().parts for folder in folders]
+    names = [path[-1] for path in parts]
+    for depth in range(1, 6):
+        names = ["/".join(path[-depth:]) for path in parts]
+        if len(set(names)) == len(names):
+            break
+    return [name.replace("//", "/") for name in names]
+
+
+def _check(folder: Path) -> None:
+    if not folder.exists():
+        raise RlcrError(f"{folder}: no such folder")
+    if not folder.is_dir():
+        raise RlcrError(f"{folder}: not a folder; a run is a folder of `rlcr eval` or `rlcr train`")
+    signs = (RUN, RECORDS, RESULTS, TRAINING, UPDATES)
+    if not any((folder / name).exists() for name in signs):
+        raise RlcrError(f"{folder}: not a run (it has none of {', '.join(signs)})")
+
+
+# --- evaluations ------------------------------------------------------------------------------------
+
+
+def _read_eval(folder: Path, label: str) -> EvalRun:
+    notes: list[str] = []
+    run = _json(folder / RUN, notes) or {}
+    results = _results(_json(folder / RESULTS, notes, "finish the run with --resume, or `rlcr rescore` it"))
+    # What rescoring changed is told by "graded".
+    settings = _mapping(run.get("settings")) | _mapping(run.get("graded"))
+    settings = settings or _mapping((results or {}).get("settings"))
+    rows = _read_rows(folder / RECORDS, notes)
+    if len(rows) < (total := _total(settings)):
+        notes.append(
+            f"unfinished ({len(rows):,} of {total:,}): its numbers are not those of the whole run, for "
+            "responses that need repairs come last; `rlcr eval … --resume` ends it"
+        )
+    if len(rows) and not (folder / PROBLEMS).exists():
+        notes.append(f"no {PROBLEMS}: questions and gold answers cannot be shown")
+    counted = _completions(results)
+    if counted is not None and len(rows) and counted != len(rows):
+        notes.append(
+            f"{RESULTS} counts {counted:,} completions and {RECORDS} holds {len(rows):,}: `rlcr rescore` it"
+        )
+    artefacts = {}
+    for name in ARTEFACTS:
+        if (folder / name).exists() and (read := _json(folder / name, notes)) is not None:
+            artefacts[name] = read
+    return EvalRun(label, folder, settings, results, rows, artefacts, notes)
+
+
+def _results(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Results of which the upper parts are what they should be, whatever the file holds."""
+    if found is None:
+        return None
+    macro, tasks = _mapping(found.get("macro")), _mapping(found.get("tasks"))
+    averaged = macro.get("tasks")
+    return found | {
+        "tasks": {name: dict(task) for name, task in tasks.items() if isinstance(task, Mapping)},
+        "macro": macro if isinstance(averaged, list) else None,
+        "unscored": _mapping(found.get("unscored")),
+    }
+
+
+def _total(settings: Mapping[str, Any]) -> int:
+    """The completions of the whole run; 0 where the settings do not say."""
+    try:
+        return int(settings["samples"] * sum(task["size"] for task in settings["tasks"].values()))
+    except (KeyError, TypeError, AttributeError):
+        return 0
+
+
+def _completions(results: Mapping[str, Any] | None) -> int | None:
+    """How many completions the results speak of; None where they do not say."""
+    try:
+        tasks = (results or {})["tasks"]
+        lost = sum(sum(reasons.values()) for reasons in (results or {}).get("unscored", {}).values())
+        return sum(task["completions"] for task in tasks.values()) + lost
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def _read_rows(path: Path, notes: list[str]) -> Rows:
+    tasks: dict[str, int] = {}
+    ids: dict[str, int] = {}
+    ints = {name: array("q") for name in ("task", "question", "sample", "verdict", "repaired", "offset")}
+    floats = {name: array("d") for name in ("confidence", "tokens")}
+    unreadable, first = 0, 0
+    if not path.exists():
+        notes.append(f"no {path.name}: no figure of its confidences and no samples")
+    for number, record, offset in _objects(path):
+        if record is None or not isinstance(record.get("id"), str) or "verdict" not in record:
+            unreadable, first = unreadable + 1, first or number
+            continue
+        repairs = record.get("repairs")
+        repairs = repairs if isinstance(repairs, list) else ()
+        ints["task"].append(tasks.setdefault(str(record.get("task") or "(no task)"), len(tasks)))
+        ints["question"].append(ids.setdefault(record["id"], len(ids)))
+        ints["sample"].append(sample_number(record.get("sample")))
+        ints["verdict"].append(verdict_code(record["verdict"]))
+        ints["repaired"].append(
+            REPAIRED_ANSWER * ("answer" in repairs) + REPAIRED_CONFIDENCE * ("confidence" in repairs)
+        )
+        ints["offset"].append(offset)
+        floats["confidence"].append(share(record.get("confidence")))
+        floats["tokens"].append(number_of(record.get("tokens")))
+    if unreadable:
+        notes.append(
+            f"{path.name}: {unreadable:,} lines are not records (the first is line {first}); left out"
+        )
+    if path.exists() and not ids:
+        notes.append(f"{path.name} has no record yet")
+    return Rows(
+        tuple(tasks),
+        tuple(ids),
+        *(np.array(ints[name], np.int64) for name in ("task", "question", "sample", "verdict")),
+        confidence=np.array(floats["confidence"], np.float64),
+        tokens=np.array(floats["tokens"], np.float64),
+        repaired=np.array(ints["repaired"], np.int64),
+        offset=np.array(ints["offset"], np.int64),
+    )
+
+
+def verdict_code(value: Any) -> int:
+    """RIGHT, WRONG, or UNSCORABLE for anything else."""
+    return _VERDICTS.get(value, UNSCORABLE) if isinstance(value, str) else UNSCORABLE
+
+
+def sample_number(value: Any) -> int:
+    """The number of a sample, 0 for anything that is none."""
+    return value if isinstance(value, int) and 0 <= value < 1 << 53 else 0
+
+
+def number_of(value: Any) -> float:
+    """A number that can be drawn, NaN for anything else."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and abs(value) < 1e15 else math.nan
+
+
+def share(value: Any) -> float:
+    """A confidence, NaN for anything that is none."""
+    number = number_of(value)
+    return number if 0 <= number <= 1 else math.nan
+
+
+# --- trainings --------------------------------------------------------------------------------------
+
+
+def _read_training(folder: Path, label: str) -> tuple[TrainingRun, EvalRun | None]:
+    """The training, and its last held-out evaluation as a run of its own."""
+    notes: list[str] = []
+    facts = _json(folder / TRAINING, notes) or {}
+    settings = facts.get("settings")
+    update, columns = _read_updates(folder / UPDATES, notes)
+    evals: list[tuple[int, Mapping[str, Any]]] = []
+    last: EvalRun | None = None
+    folders = sorted(_numbered(folder / EVALS), key=lambda item: item[0])
+    for number, place in folders:
+        results = _results(_json(place / RESULTS, notes, "this evaluation is not finished"))
+        if results is not None:
+            evals.append((number, results))
+    for number, place in reversed(folders):
+        if (place / RECORDS).exists():
+            last = _read_eval(place, f"{label}, update {number:,}")
+            break
+    if not folders:
+        notes.append(f"no folder under {EVALS}/: it was not evaluated on held-out problems")
+    training = TrainingRun(label, folder, _mapping(settings), update, columns, evals, notes)
+    return training, last
+
+
+def _numbered(folder: Path) -> Iterator[tuple[int, Path]]:
+    if folder.is_dir():
+        for place in folder.iterdir():
+            if place.is_dir() and (match := re.fullmatch(r"update-([0-9]{1,12})", place.name)):
+                yield int(match.group(1)), place
+
+
+def _read_updates(path: Path, notes: list[str]) -> tuple[Floats, dict[str, Floats]]:
+    rows: dict[float, dict[str, float]] = {}
+    unreadable = 0
+    if not path.exists():
+        notes.append(f"no {path.name}: no curves of the training")
+    for _, line, _ in _objects(path):
+        number = math.nan if line is None else number_of(line.get("update"))
+        if line is None or math.isnan(number):
+            unreadable += 1
+            continue
+        parts = line.get("parts")
+        flat = line | {f"parts.{name}": value for name, value in _mapping(parts).items()}
+        # A training that was taken up again may log an update twice: the last one is what it went on from.
+        rows[number] = {name: number_of(value) for name, value in flat.items() if name != "update"}
+    if unreadable:
+        notes.append(f"{path.name}: {unreadable:,} lines are not updates; left out")
+    if path.exists() and not rows:
+        notes.append(f"{path.name} has no update yet")
+    numbers = sorted(rows)
+    names = dict.fromkeys(name for number in numbers for name in rows[number])
+    columns = {
+        name: np.array([rows[number].get(name, math.nan) for number in numbers], np.float64) for name in names
+    }
+    defined = {name: values for name, values in columns.items() if not np.isnan(values).all()}
+    return np.array(numbers, np.float64), defined
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _json(path: Path, notes: list[str], advice: str = "") -> dict[str, Any] | None:
+    """The object of a JSON file. Without the file, or with another thing in it, None and a note."""
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        where = path.name if not path.parent.name.startswith("update-") else f"{path.parent.name}/{path.name}"
+        notes.append(f"no {where}" + (f": {advice}" if advice else ""))
+        return None
+    except (ValueError, RecursionError):
+        found = None
+    except OSError as error:
+        raise RlcrError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not isinstance(found, dict):
+        notes.append(f"{path.name} is not a JSON object; left out")
+        return None
+    return found
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, int]]:
+    """Number, object (None where the line is none) and offset of each line of a JSONL file."""
+    offset = 0
+    try:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    found = json.loads(line)
+                except (ValueError, RecursionError):
+                    found = None
+                yield number, found if isinstance(found, dict) else None, offset
+                offset += len(line)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RlcrError(f"{path}: cannot be read: {error.strerror or error}") from None

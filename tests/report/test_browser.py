@@ -1,0 +1,265 @@
+"""The page in a real browser: filters by clicking, hostile texts, widths, and a run of 200,000 records."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report.made import made_records, made_run, problem, record, write_run
+
+from rlcr.report.page import write_report
+
+pytest.importorskip("selenium", reason="no browser tests without selenium")
+
+
+@pytest.fixture
+def page(runs: dict[str, Path], tmp_path: Path) -> Path:
+    write_report(list(runs.values()), tmp_path / "report.html")
+    return tmp_path / "report.html"
+
+
+class Page:
+    """What a person does with the page."""
+
+    def __init__(self, browser: Any, path: Path) -> None:
+        self.browser = browser
+        browser.get_log("performance")
+        browser.get(path.as_uri())
+
+    def all(self, selector: str) -> list[Any]:
+        return self.browser.find_elements("css selector", selector)
+
+    def one(self, selector: str) -> Any:
+        return self.browser.find_element("css selector", selector)
+
+    def texts(self, selector: str) -> list[str]:
+        return [element.text for element in self.all(selector)]
+
+    def click(self, selector: str) -> None:
+        element = self.one(selector)
+        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+        element.click()
+
+    def choose(self, selector: str, text: str) -> None:
+        from selenium.webdriver.support.ui import Select
+
+        Select(self.one(selector)).select_by_visible_text(text)
+
+    def write(self, selector: str, text: str) -> None:
+        element = self.one(selector)
+        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+        element.clear()
+        element.send_keys(text)
+        time.sleep(0.4)
+
+    @property
+    def count(self) -> int:
+        return int(self.one("#count").text.split()[0].replace(",", ""))
+
+    def complaints(self) -> list[str]:
+        return [entry["message"] for entry in self.browser.get_log("browser")]
+
+    def requests(self) -> list[str]:
+        """Every address that was asked for."""
+        messages = (json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance"))
+        return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+
+    def resize(self, width: int) -> None:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def overflow(self) -> int:
+        return self.browser.execute_script(
+            "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+
+    def run(self, script: str) -> Any:
+        return self.browser.execute_script(script)
+
+
+def test_it_opens_without_complaints_or_requests(browser: Any, page: Path) -> None:
+    shown = Page(browser, page)
+    assert shown.texts("h1") == ["Calibration report"]
+    assert len(shown.all("svg.chart")) > 20
+    assert shown.complaints() == []
+    assert [url for url in shown.requests() if not url.startswith("data:")] == [page.as_uri()]
+
+
+def test_filters_by_clicking(browser: Any, page: Path) -> None:
+    shown = Page(browser, page)
+    everything = shown.count
+    assert everything == 3 * 200 + 80
+    assert len(shown.all(".card")) == 10
+    # Confidently wrong first.
+    assert set(shown.texts(".card .verdict")) == {"✗ wrong"}
+    assert set(shown.texts(".card .meter span")) == {"100% sure"}
+    shown.click("#f-wrong")
+    shown.click("#f-right")
+    lost = shown.count
+    assert 0 < lost < 40
+    assert set(shown.texts(".card .verdict")) == {"? unscorable"}
+    shown.click(".reset")
+    assert shown.count == everything
+    shown.choose("#f-run", "rlvr")
+    assert shown.count == 200
+    shown.choose("#f-task", "trivia")
+    assert shown.count == 80
+    shown.choose("#f-repaired", "repaired")
+    assert 0 < shown.count < 20
+    assert all(shown.texts(".card .tag"))
+    shown.click(".reset")
+    shown.write("#f-low", "20")
+    shown.write("#f-high", "40")
+    assert 0 < shown.count < 200
+    assert {float(text.split("%")[0]) for text in shown.texts(".card .meter span")} <= {20, 25, 30, 35, 40}
+    shown.click(".reset")
+    shown.write("#f-search", "[17]")
+    assert shown.count == 7
+    shown.write("#f-search", "no text has this")
+    assert shown.texts("#cards .missing") == ["No answer passes these filters."]
+    shown.click(".reset")
+    first = shown.texts(".card .where")
+    shown.click("#next")
+    assert shown.texts(".card .where") != first
+    assert shown.one("#page-number").text == f"2 / {everything // 10}"
+    assert shown.complaints() == []
+
+
+def test_the_same_question_side_by_side(browser: Any, page: Path) -> None:
+    shown = Page(browser, page)
+    shown.choose("#f-run", "rlcr")
+    shown.click(".card .across")
+    (card,) = shown.all(".card")
+    columns = card.find_elements("css selector", ".side > div")
+    names = [column.find_element("css selector", ".run-name").text for column in columns]
+    assert names == ["base", "rlvr", "rlcr", "training, update 150"]
+    assert sum(bool(column.find_elements("css selector", ".verdict")) for column in columns) == 3
+    tops = {column.location["y"] for column in columns[:3]}
+    assert len(tops) == 1  # beside, not below each other
+    shown.click("#back")
+    shown.choose("#f-run", "all runs")
+    shown.choose("#f-view", "runs side by side")
+    assert len(shown.all(".card")) == 4
+    assert shown.count == 200 + 80
+    assert shown.complaints() == []
+
+
+def test_keyboard_theme_and_values(browser: Any, page: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    shown = Page(browser, page)
+    chart = shown.one("#figure-reliability-task-gsm8k svg.chart:last-of-type")
+    shown.run("document.querySelector('#figure-reliability-task-gsm8k svg.chart').focus()")
+    shown.browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    tip = shown.one("#tip")
+    assert tip.is_displayed()
+    assert "accuracy" in tip.text
+    shown.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert not tip.is_displayed()
+    assert chart.get_attribute("aria-label")
+    before = shown.run("return getComputedStyle(document.body).backgroundColor")
+    shown.click("#theme")
+    assert shown.run("return getComputedStyle(document.body).backgroundColor") != before
+    # Every control has a name, every figure a caption and its numbers.
+    unnamed = """return [...document.querySelectorAll('input, select, button')]
+        .filter((e) => !(e.labels && e.labels.length) && !e.getAttribute('aria-label') && !e.textContent.trim()).length"""
+    assert shown.run(unnamed) == 0
+    assert shown.run(
+        "return [...document.querySelectorAll('figure')].every((f) => f.querySelector('figcaption'))"
+    )
+    assert shown.run("return document.querySelectorAll('figure details table').length") >= 8
+    assert shown.complaints() == []
+
+
+NASTY = (
+    "<think></script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+    "<svg onload=window.hacked=1>\u2028 {{ 7 * 7 }} &lt;b&gt;</think><answer><b>4</b></answer>"
+)
+
+
+def test_hostile_texts_are_texts(browser: Any, tmp_path: Path) -> None:
+    line = "y" * 100_000
+    records = [
+        record("nasty", "t", text=NASTY, answer="<b>4</b>", verdict="wrong", confidence=1.0),
+        record("long", "t", text=line, answer=line, verdict="wrong", confidence=0.99),
+        record("fine", "t"),
+    ]
+    asked = [problem("nasty", NASTY, "<img src=x onerror=window.hacked=1>"), problem("long", line, line)]
+    folder = tmp_path / "<img src=x onerror=window.hacked=1>"
+    write_run(folder, records, asked, method=NASTY[7:40])
+    write_report([folder], tmp_path / "report.html")
+    shown = Page(browser, tmp_path / "report.html")
+    nasty, long, _ = shown.all(".card")
+    assert "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>" in nasty.text
+    assert "{{ 7 * 7 }} &lt;b&gt;" in nasty.text
+    assert "y" * 800 in long.text
+    more = long.find_elements("css selector", ".more")[0]
+    shown.run("document.querySelectorAll('.more').forEach((b) => b.click())")
+    assert more.text == "Show less"
+    assert "[… 76,000 characters are left out here …]" in long.text
+    assert shown.run("return window.hacked") is None
+    assert shown.run("return document.querySelectorAll('img, #cards script, #cards b').length") == 0
+    for width in (1280, 390):
+        shown.resize(width)
+        assert shown.overflow() == 0
+    assert shown.complaints() == []
+    assert len([url for url in shown.requests() if not url.startswith("data:")]) == 1
+
+
+@pytest.mark.parametrize("width", [1280, 390, 320])
+def test_no_horizontal_overflow(browser: Any, page: Path, tmp_path: Path, width: int) -> None:
+    shown = Page(browser, page)
+    shown.resize(width)
+    for view in ("one by one", "runs side by side"):
+        shown.choose("#f-view", view)
+        shown.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        assert shown.overflow() == 0
+        wide = """return [...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll, svg, .sr-only, thead')
+            && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map((e) => e.outerHTML.slice(0, 90))"""
+        assert shown.run(wide) == []
+    shot = tmp_path / "shot.png"
+    assert shown.browser.save_screenshot(str(shot))
+    assert shot.stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_two_hundred_thousand_records(
+    browser: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [
+        made_run(tmp_path / name, name, {"a": 20_000, "b": 5_000}, samples=2)
+        for name in ("base", "rlvr", "rlcr")
+    ]
+    records, asked = made_records("rlcr", "a", 25_000, samples=2, seed=1)
+    folders.append(write_run(tmp_path / "alone", records, asked))
+    size = sum(path.stat().st_size for path in tmp_path.glob("*/records.jsonl"))
+    started = time.perf_counter()
+    report = write_report(folders, tmp_path / "report.html")
+    built = time.perf_counter() - started
+    page_size = (tmp_path / "report.html").stat().st_size
+    assert report.selection.total == 200_000
+    shown = Page(browser, tmp_path / "report.html")
+    paint = shown.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1000
+    times = {}
+    for name, script in {
+        "wrong": "document.getElementById('f-wrong').click()",
+        "run": "const e = document.getElementById('f-run'); e.value = '2'; e.dispatchEvent(new Event('change', {bubbles: true}))",
+        "search": "const e = document.getElementById('f-search'); e.value = 'bound above'; e.dispatchEvent(new Event('change', {bubbles: true}))",
+        "side": "const e = document.getElementById('f-view'); e.value = 'side'; e.dispatchEvent(new Event('change', {bubbles: true}))",
+    }.items():  # fmt: skip
+        timed = f"const t = performance.now(); (() => {{ {script} }})(); document.body.offsetHeight; return (performance.now() - t) / 1000"
+        times[name] = shown.run(timed)
+    with capsys.disabled():
+        print(
+            f"\n200,000 records, {size / 1e6:.0f} MB: built in {built:.1f} s, page {page_size / 1e6:.1f} MB with "
+            f"{len(report.selection.samples):,} samples, first paint {paint:.2f} s, "
+            + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in times.items())
+        )
+    assert built < 60
+    assert page_size < 15_000_000
+    assert paint < 1
+    assert max(times.values()) < 1
+    assert shown.complaints() == []
