@@ -75,6 +75,8 @@ class Recipe(BaseModel):
     schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant_with_warmup"
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
     adam_betas: tuple[Share, Share] = (0.9, 0.999)
+    #: Adam divides by the gradient's usual size plus this; a large one leaves alone what has little gradient.
+    adam_epsilon: Annotated[float, Field(gt=0)] = 1e-8
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     grad_clip: Annotated[float, Field(gt=0)] = 1.0
     epochs: Annotated[float, Field(gt=0)] = 1.0

@@ -219,6 +219,7 @@ def grpo_config(recipe: Recipe, out: Path, device: str) -> GRPOConfig:
         warmup_steps=0 if recipe.schedule == "constant" else recipe.warmup,
         adam_beta1=recipe.adam_betas[0],
         adam_beta2=recipe.adam_betas[1],
+        adam_epsilon=recipe.adam_epsilon,
         weight_decay=recipe.weight_decay,
         max_grad_norm=recipe.grad_clip,
         num_train_epochs=recipe.epochs,
