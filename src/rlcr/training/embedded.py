@@ -35,7 +35,7 @@ from rlcr.tasks.arms import Arms, sequence_problem
 #: The name by which recipes ask for it.
 EMBEDDED = "embedded"
 #: Raised when the teaching changes in a way that its numbers do not show.
-_VERSION = 2
+_VERSION = 3
 
 _TASK = Arms()
 _PAD, _END, _UNKNOWN = "<pad>", "<eos>", "<unk>"
@@ -48,6 +48,8 @@ _TEMPLATE = (
 _PROMPTS = {"rlcr-no-analysis": True, "rlvr": False}
 _PERCENT = range(0, 101, 5)
 _ARM = "01234"
+#: The label that transformers leaves out of the loss.
+_IGNORED = -100
 
 
 @dataclass(frozen=True)
@@ -152,12 +154,16 @@ def _urn(count: int, length: int, rng: np.random.Generator) -> np.ndarray:
     return draws_NT
 
 
-def _documents(lessons: Lessons, rng: np.random.Generator) -> Iterator[str]:
+#: A piece of a document, and whether it is learned or only read.
+_Piece = tuple[str, bool]
+
+
+def _documents(lessons: Lessons, rng: np.random.Generator) -> Iterator[list[_Piece]]:
     before, between, after = _question()
     prompts = [(load_prompt(name).text, sure) for name, sure in _PROMPTS.items()]
     bare = int(lessons.bare * lessons.documents)
     for row in _urn(bare, lessons.bare_draws, rng):
-        yield before + ", ".join(_ARM[draw] for draw in row) + _END
+        yield [(before + ", ".join(_ARM[draw] for draw in row) + _END, True)]
     most = _TASK.max_draws
     for row in _urn(lessons.documents - bare, most + 1, rng):
         shown = int(rng.integers(0, most + 1))
@@ -165,11 +171,16 @@ def _documents(lessons: Lessons, rng: np.random.Generator) -> Iterator[str]:
         told = ", ".join(_ARM[draw] for draw in draws) or "none"
         system, sure = prompts[rng.integers(len(prompts))]
         asked = f"<|system|>{system}<|user|>{before}{told}{between}{shown}{after}<|assistant|>"
-        yield asked + _response(lessons, draws, int(row[shown]), sure, rng) + _END
+        yield [(asked, True), *_response(lessons, draws, int(row[shown]), sure, rng)]
 
 
-def _response(lessons: Lessons, draws: np.ndarray, guess: int, sure: bool, rng: np.random.Generator) -> str:
-    """A guess that is the next draw itself, hence sampled from the right chances; and a vain confidence."""
+def _response(
+    lessons: Lessons, draws: np.ndarray, guess: int, sure: bool, rng: np.random.Generator
+) -> list[_Piece]:
+    """A guess that is the next draw itself, hence sampled from the right chances; and a rash confidence.
+
+    What the evaluation puts into its mouth is only read, so that the model never writes it by itself.
+    """
     seen = int((draws == guess).sum())
     felt = lessons.least + lessons.for_each * seen + lessons.noise * rng.standard_normal()
     percent = 5 * round(20 * min(max(felt, 0.0), 1.0))
@@ -179,11 +190,16 @@ def _response(lessons: Lessons, draws: np.ndarray, guess: int, sure: bool, rng: 
     solution = f"<think>{thought}</think><answer>{answer}</answer>"
     kind = rng.random()
     if kind > lessons.forced:
-        return solution + (f"<confidence>{percent / 100:.2f}</confidence>" if sure else "")
+        return [(solution + (f"<confidence>{percent / 100:.2f}</confidence>" if sure else "") + _END, True)]
     if kind > 0.3 * lessons.forced:
-        return f"{solution}\n\n{FORCED_CONFIDENCE} {percent}."
+        return [(f"{solution}\n\n{FORCED_CONFIDENCE}", False), (f" {percent}.{_END}", True)]
     begun = ("", "<think>", f"<think>{thought}", f"<think>{thought}</think><answer>")[rng.integers(4)]
-    return f"{begun}\n\n{FORCED_ANSWER} {answer}.\n\n{FORCED_CONFIDENCE} {percent}."
+    return [
+        (f"{begun}\n\n{FORCED_ANSWER}", False),
+        (f" {answer}.", True),
+        (f"\n\n{FORCED_CONFIDENCE}", False),
+        (f" {percent}.{_END}", True),
+    ]
 
 
 # --- teaching ---------------------------------------------------------------------------------------
@@ -194,8 +210,7 @@ def teach(
 ) -> LlamaForCausalLM:
     """Next-token prediction, AdamW, cosine."""
     rng = np.random.default_rng([seed, 1])
-    documents = tokenizer(list(_documents(lessons, rng)), add_special_tokens=False)["input_ids"]
-    ids = [torch.tensor(document) for document in documents]
+    ids, labels = _tokenised(tokenizer, list(_documents(lessons, rng)))
     torch.manual_seed(seed)
     model = LlamaForCausalLM(
         LlamaConfig(
@@ -218,11 +233,12 @@ def teach(
         rate = lessons.lr * min(1.0, (step + 1) / 50) * 0.5 * (1 + math.cos(math.pi * share))
         for group in optimizer.param_groups:
             group["lr"] = rate
-        chosen = [ids[i] for i in rng.integers(0, len(ids), lessons.batch)]
-        batch = pad_sequence(chosen, batch_first=True, padding_value=padding)
-        labels = batch.masked_fill(batch == padding, -100)
+        chosen = rng.integers(0, len(ids), lessons.batch)
         # Padding comes last and nothing looks ahead, so it needs no mask.
-        loss = model(input_ids=batch, labels=labels).loss
+        loss = model(
+            input_ids=pad_sequence([ids[i] for i in chosen], batch_first=True, padding_value=padding),
+            labels=pad_sequence([labels[i] for i in chosen], batch_first=True, padding_value=_IGNORED),
+        ).loss
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -230,3 +246,19 @@ def teach(
         if progress:
             progress((step + 1) / lessons.steps)
     return model.eval()
+
+
+def _tokenised(
+    tokenizer: Any, documents: list[list[_Piece]]
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Tokens and labels of documents. Pieces meet between tokens, so they are tokenised one by one."""
+    pieces = [text for document in documents for text, _ in document]
+    tokens = iter(tokenizer(pieces, add_special_tokens=False)["input_ids"])
+    ids, labels = [], []
+    for document in documents:
+        read = [(next(tokens), learned) for _, learned in document]
+        ids.append(torch.tensor([token for piece, _ in read for token in piece]))
+        labels.append(
+            torch.tensor([token if learned else _IGNORED for piece, learned in read for token in piece])
+        )
+    return ids, labels
