@@ -97,13 +97,13 @@ def run(out: Path, *, seed: int = 0, fresh: bool = False, watch: Watch | None = 
     _open_folder(out, seed, fresh)
     model = build(seed, progress=lambda share: watch("start", 0.9 * share, "learns the task and the format"))
     work = _Work(out, seed, str(model), watch)
-    try:
-        # The slowest first, so that the two processes end together.
-        with ThreadPoolExecutor(max_workers=2) as pool:
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        try:
+            # The slowest first, so that the two processes end together.
             list(pool.map(work.do, (WAYS[1], WAYS[0], *WAYS[2:], START)))
-    except BaseException:
-        work.stop()
-        raise
+        except BaseException:
+            work.stop()  # leaving the pool would wait for them otherwise
+            raise
     exact = {way.name: exact_of(out / way.name / "sequences") for way in (START, *WAYS)}
     seconds = _add_seconds(out, time.monotonic() - started)
     found = Quickstart(out, exact, seconds)

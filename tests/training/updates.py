@@ -34,7 +34,7 @@ def recipe(**settings: Any) -> Recipe:
         {
             "model": "tiny", "task": "arms", "method": "rlcr", "reward": "rlcr", "prompts": 2, "group": 4,
             "micro_batch": 8, "lr": 1e-3, "schedule": "constant", "updates": 1, "temperature": 0.7, "dtype": "float64",
-            "grad_clip": 1e9, "gradient_checkpointing": False, "report_to": (), "max_completion_tokens": 512,
+            "grad_clip": 1e9, "device": "cpu", "gradient_checkpointing": False, "report_to": (), "max_completion_tokens": 512,
         }
         | settings
     )  # fmt: skip
@@ -119,7 +119,7 @@ def update(settings: Recipe, texts: Mapping[str, Sequence[str]], folder: Path, m
         reward=reward_of(settings),
         examples=given,
         observe=observe,
-        args=grpo_config(settings, folder, "cpu"),
+        args=grpo_config(settings, folder),
         train_dataset=dataset(given),
         processing_class=tokenizer,
         callbacks=[gradient],
@@ -187,7 +187,7 @@ def stock_update(
         read = [tokenizer(prompt, add_special_tokens=False)["input_ids"] for prompt in asked]
         return {"prompt_ids": read, "completion_ids": ids, "logprobs": None}
 
-    args = grpo_config(settings, folder, "cpu")
+    args = grpo_config(settings, folder)
     args.reward_weights = [1.0]
     trainer = GRPOTrainer(
         tiny_model(max_position_embeddings=2048).to(getattr(torch, settings.dtype)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,7 +79,8 @@ def train(
     except KeyboardInterrupt:
         print(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
         raise
-    print(f"trained: {result.model}")
+    if int(os.environ.get("RANK", "0")) == 0:
+        print(f"trained: {result.model}")
 
 
 def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:

@@ -60,6 +60,12 @@ def load_tokenizer(name: str) -> Any:
     path = Path(name).expanduser()
     if not path.exists():
         _check_hub_id(name)
+    elif (path / "adapter_config.json").is_file() and not (path / "tokenizer_config.json").is_file():
+        return load_tokenizer(_base(path))
+    elif path.suffix == ".gguf":
+        path = _converted(path)
+    elif not (path / "config.json").is_file() and (files := sorted(path.glob("*.gguf"))):
+        path = _converted(files[0])
     try:
         return AutoTokenizer.from_pretrained(str(path))
     except Exception as error:

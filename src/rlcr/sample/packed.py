@@ -154,7 +154,9 @@ def refusal(model: Any) -> tuple[str | None, int | None]:
         if name in demands:
             return f"its attention has {meaning}", None
     # Half precision differs by some percent of the logits' spread; a wrong path by several spreads.
-    allowed = 0.01 if prefilled_PV.dtype == torch.float32 else 1.0
+    # Under autocast the arithmetic is in half precision whatever the type of the result.
+    exact = prefilled_PV.dtype == torch.float32 and not torch.is_autocast_enabled(packed.device.type)
+    allowed = 0.01 if exact else 1.0
     with evaluating(model), torch.no_grad():
         for row, ids in enumerate(sequences):
             own_TV = model(input_ids=torch.tensor([ids], device=packed.device)).logits[0].float()

@@ -83,6 +83,7 @@ class CalibrationTrainer(GRPOTrainer):
         reward: Reward,
         examples: Sequence[Example],
         observe: Observer,
+        epochs_done: int = 0,
         grading: Grading = "strict",
         **trl: Any,
     ) -> None:
@@ -91,10 +92,11 @@ class CalibrationTrainer(GRPOTrainer):
         self.examples = examples
         self.grading: Grading = grading
         self._observe = observe
+        self._epochs_done = epochs_done
         self._rows: list[dict[str, Any]] = []
         self._rollouts: list[Rollout] = []
         self._advantages: dict[str, np.ndarray] = {}
-        self._entropies: list[tuple[float, float]] = []
+        self._sums: list[tuple[float, float, float]] = []  # entropy, KL and tokens of each micro-batch
         self._scored: Any = None
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*rollout_func.*experimental")
@@ -108,6 +110,19 @@ class CalibrationTrainer(GRPOTrainer):
         add_token_scores(inner, recipe.temperature)
         # Small models gain from many rows at once; large ones are held back by the token budget.
         self.sampler = LocalSampler(self.model, self.processing_class, name=recipe.model, max_rows=1024)
+        # What ends a response is the same for both.
+        self.eos_token_ids = sorted({*self.eos_token_ids, *self.sampler.eos_ids})
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        """TRL's order of problems, from the epoch that a resumed run is in: it draws one after another."""
+        sampler: Any = super()._get_train_sampler(dataset)
+        for _ in range(self._epochs_done):
+            torch.randperm(sampler.num_samples, generator=sampler.generator)
+        return sampler
+
+    def _tokenize_prompts(self, prompts: list[Any]) -> tuple[list[list[int]], None, dict[str, Any]]:
+        """The tokens that our sampler reads, where TRL's samples: it would add a second start token."""
+        return [self.examples[row["index"]].prompt.ids.tolist() for row in self._rows], None, {}
 
     # --- sample and reward --------------------------------------------------------------------------
 
@@ -208,11 +223,14 @@ class CalibrationTrainer(GRPOTrainer):
             )
         advantages_N = inputs["advantages"][counted_BT]
         ratio_N = torch.exp(logps_N - logps_N.detach())  # 1, but it has the gradient
-        objective_N = -advantages_N * ratio_N - self.entropy_bonus(self.state.global_step) * entropy_N
+        objective_N, pull = -advantages_N * ratio_N, 0.0
+        if bonus := self.entropy_bonus(self.state.global_step):
+            objective_N = objective_N - bonus * entropy_N
         if self.recipe.kl:
             towards_N = inputs["ref_per_token_logps"][counted_BT] - logps_N
-            objective_N = objective_N + self.recipe.kl * (torch.exp(towards_N) - towards_N - 1)
-        self._entropies.append((entropy_N.detach().sum().item(), float(len(entropy_N))))
+            kl_N = torch.exp(towards_N) - towards_N - 1
+            objective_N, pull = objective_N + self.recipe.kl * kl_N, kl_N.detach().sum().item()
+        self._sums.append((entropy_N.detach().sum().item(), pull, float(len(entropy_N))))
         if self.recipe.loss == "micro-batch":
             return objective_N.sum() / max(len(objective_N), 1) / self.current_gradient_accumulation_steps
         # DDP averages gradients over processes, hence the share of one.
@@ -231,20 +249,21 @@ class CalibrationTrainer(GRPOTrainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add what was measured of the update's completions to what the trainer logs of it."""
         if "loss" in logs and self._rollouts:
-            sums = torch.tensor(self._entropies, dtype=torch.float64).sum(0).to(self.accelerator.device)
-            total, count = self.accelerator.reduce(sums, reduction="sum").tolist()
+            sums = torch.tensor(self._sums).sum(0).to(self.accelerator.device)
+            entropy, kl, tokens = self.accelerator.reduce(sums, reduction="sum").tolist()
             numbers = {
                 **logs,
                 "update": self.state.global_step,
                 "epoch": self.state.epoch,
-                "entropy": total / max(count, 1.0),
+                "entropy": entropy / max(tokens, 1.0),
+                "kl": kl / max(tokens, 1.0) if self.recipe.kl else None,
                 "entropy_bonus": self.entropy_bonus(self.state.global_step - 1),
             }
             measured = self._observe(self._rollouts, numbers)
             # TRL's own names for the same things are left out of the log.
             self._metrics["train"].clear()
             logs = {**logs, **measured}
-            self._entropies, self._rollouts = [], []
+            self._sums, self._rollouts = [], []
         super().log(logs, start_time)
 
 

@@ -14,12 +14,28 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate
+from rlcr.recipes.checks import check_problems
+from rlcr.recipes.settings import Recipe
 from rlcr.results import RESULTS, load_results
 from rlcr.sample.local import LocalSampler
+from rlcr.tasks import is_built_file, load
 
 #: Whether more is better.
 _DIRECTION = {"reward": 1, "accuracy": 1, "auroc": 1, "brier": -1, "ece": -1}
+
+
+def check_held_out(recipe: Recipe, data_dir: Path | str | None) -> None:
+    """Raise before anything is trained if the held-out problems cannot be had, or are not held out."""
+    if recipe.eval_every is None:
+        return
+    task = recipe.eval_task or recipe.task
+    if recipe.eval_task is None and is_built_file(task):
+        raise RlcrError(f"eval_every: {task} is what is trained on; name other problems with eval_task")
+    if recipe.eval_task is None and recipe.task_settings:
+        raise RlcrError("eval_every: a task with settings of its own needs an eval_task (`rlcr tasks build`)")
+    check_problems(load(task, recipe.eval_split, data_dir=data_dir).problems)
 
 
 class HeldOut(TrainerCallback):
@@ -47,7 +63,8 @@ class HeldOut(TrainerCallback):
         training = model.training
         model.eval()
         sampler = LocalSampler(model, self.trainer.processing_class, name=str(self.out))
-        evaluate(self._settings(), folder, data_dir=self.data_dir, sampler=sampler)
+        with self.trainer.accelerator.autocast():
+            evaluate(self._settings(), folder, data_dir=self.data_dir, sampler=sampler)
         model.train(training)
         now = self._value(self.history()[-1])
         if now is not None and all(value is None or now > value for value in before):

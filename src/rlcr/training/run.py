@@ -11,7 +11,10 @@ import json
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +33,8 @@ from rlcr.recipes.checks import (
     reward_of,
 )
 from rlcr.recipes.settings import Recipe
-from rlcr.records import write_whole
-from rlcr.sample.loading import find_device, load, load_tokenizer
+from rlcr.records import locked, write_whole
+from rlcr.sample.loading import load, load_tokenizer
 from rlcr.tasks import TaskSet
 from rlcr.training.card import write_card
 from rlcr.training.collapse import CollapseWatch
@@ -39,7 +42,8 @@ from rlcr.training.data import PreparedData, load_problems, prepare_problems
 from rlcr.training.embedded import EMBEDDED, build
 from rlcr.training.facts import run_facts
 from rlcr.training.grpo import CalibrationTrainer, Example
-from rlcr.training.heldout import HeldOut
+from rlcr.training.heldout import HeldOut, check_held_out
+from rlcr.training.machine import check_machine, check_sharding, computes_in_bf16, device_of
 from rlcr.training.progress import TrainingProgress
 from rlcr.training.rollouts import Rollout, RolloutLog
 from rlcr.training.watch import UpdateLog, measure_update, read_updates
@@ -65,8 +69,13 @@ def train_run(
     resolved: Resolved, out: Path | str, *, resume: bool = False, data_dir: Path | str | None = None
 ) -> TrainingResult:
     """Train as a recipe says, or take up a run where it was interrupted."""
-    out, recipe, state = Path(out), resolved.recipe, PartialState()
+    out, recipe = Path(out), resolved.recipe
+    device = device_of(recipe)
+    # Made here for the first time: without a GPU, processes find each other only if they are told so.
+    # They wait long for each other, since only the first one evaluates.
+    state = PartialState(cpu=device == "cpu", timeout=timedelta(hours=12))
     check_start(resolved)
+    check_machine(recipe)
     check_micro_batch(recipe, state.num_processes)
     if state.is_main_process:
         check_out(out, resume=resume)
@@ -77,12 +86,14 @@ def train_run(
     tokenizer = load_tokenizer(recipe.model)
     task_set = load_problems(recipe, data_dir)
     data = prepare_problems(recipe, task_set, tokenizer)
+    check_held_out(recipe, data_dir)
     settings = {"recipe": resolved.name, **recipe.model_dump(mode="json"), "data": task_set.provenance()}
-    with state.main_process_first():
-        if state.is_main_process:
-            _open_folder(out, settings, data, resume)
-    checkpoint = _last_checkpoint(out) if resume else None
-    return _train(resolved, out, task_set, data, tokenizer, checkpoint, data_dir)
+    with locked(out) if state.is_main_process else nullcontext():
+        with state.main_process_first():
+            if state.is_main_process:
+                _open_folder(out, settings, data, resume)
+        checkpoint = _last_checkpoint(out) if resume else None
+        return _train(resolved, out, task_set, data, tokenizer, checkpoint, data_dir)
 
 
 def _train(
@@ -95,39 +106,49 @@ def _train(
     data_dir: Path | str | None,
 ) -> TrainingResult:
     recipe, main = resolved.recipe, PartialState().is_main_process
-    device = find_device() if recipe.device == "auto" else recipe.device
+    done = _step(checkpoint) if checkpoint else 0
     # Trained weights stay in float32, where small steps do not round away; GPUs compute in bfloat16.
     dtype = "float32" if recipe.dtype == "auto" else recipe.dtype
     model, _ = load(recipe.model, device="cpu", dtype=dtype)
     examples = [Example(*pair) for pair in zip(data.problems, data.prompts, strict=True)]
-    journal = _Journal(out, recipe, checkpoint, main)
+    total = recipe.total_updates(len(examples))
+    journal = _Journal(out, recipe, done, main)
     trainer = CalibrationTrainer(
         model,
         recipe=recipe,
         reward=reward_of(recipe),
         examples=examples,
         observe=journal.observe,
-        args=grpo_config(recipe, out, device),
+        epochs_done=done // (len(examples) // recipe.prompts),
+        args=grpo_config(recipe, out),
         train_dataset=dataset(examples),
         processing_class=tokenizer,
         peft_config=_lora(recipe),
         callbacks=[_MarkWhole(), *_tensorboard(recipe, out, main)],
     )
     trainer.remove_callback(PrinterCallback)  # the progress bar says it better
+    check_sharding(trainer, recipe)
     held_out = HeldOut(trainer, out, data_dir) if recipe.eval_every else None
     if held_out:
         trainer.add_callback(held_out)
-    journal.begin(recipe.total_updates(len(examples)))
-    try:
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    finally:
-        journal.close()
+    if done < total:
+        journal.begin(total)
+        try:
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        finally:
+            journal.close()
+    else:  # all updates were made, and perhaps the model was not yet saved; the loop would make one more
+        trainer._load_from_checkpoint(str(checkpoint))
+        trainer.state.global_step = done
     evals = held_out.history() if held_out else []
-    if main:
-        save_model(trainer, out / MODEL, recipe.method)
-        write_card(out / MODEL, resolved, task_set, read_updates(out / UPDATES), evals)
-    PartialState().wait_for_everyone()
+    # Gathered by all processes, where each holds a part.
+    weights = trainer.accelerator.get_state_dict(trainer.model_wrapped)
     best = out / BEST if (out / BEST).is_dir() else None
+    if main:
+        save_model(trainer, out / MODEL, recipe.method, weights)
+        for folder in [out / MODEL, *([best] if best else [])]:
+            write_card(folder, resolved, task_set, read_updates(out / UPDATES), evals)
+    PartialState().wait_for_everyone()
     return TrainingResult(out, out / MODEL, read_updates(out / UPDATES), evals, best)
 
 
@@ -169,20 +190,19 @@ class _MarkWhole(TrainerCallback):
     """Marks a checkpoint as complete once all of it is on disk."""
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        PartialState().wait_for_everyone()  # others may still be writing their part
         if state.is_world_process_zero:
             (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _WHOLE).touch()
 
 
-def save_model(trainer: CalibrationTrainer, folder: Path, method: str) -> None:
+def save_model(trainer: CalibrationTrainer, folder: Path, method: str, weights: Any = None) -> None:
     """Write an ordinary Hugging Face folder, adapters merged, with the method it was trained for."""
     model = trainer.accelerator.unwrap_model(trainer.model)
     if hasattr(model, "merge_and_unload"):
-        import copy
-
-        model = copy.deepcopy(model).merge_and_unload()
+        model, weights = deepcopy(model).merge_and_unload(), None
     made = folder.with_name(folder.name + ".partial")
     shutil.rmtree(made, ignore_errors=True)
-    model.save_pretrained(made)
+    model.save_pretrained(made, state_dict=weights)
     trainer.processing_class.save_pretrained(made)
     (made / METHOD_FILE).write_text(json.dumps({"method": method}) + "\n", encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
@@ -198,8 +218,9 @@ def dataset(examples: Sequence[Example]) -> Dataset:
     return Dataset.from_dict({"prompt": texts, "index": list(range(len(examples)))})
 
 
-def grpo_config(recipe: Recipe, out: Path, device: str) -> GRPOConfig:
+def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
     """A recipe in TRL's words."""
+    device = device_of(recipe)
     accumulation = recipe.accumulation(PartialState().num_processes)
     return GRPOConfig(
         output_dir=str(out / CHECKPOINTS),
@@ -225,7 +246,7 @@ def grpo_config(recipe: Recipe, out: Path, device: str) -> GRPOConfig:
         num_train_epochs=recipe.epochs,
         max_steps=recipe.updates or -1,
         seed=recipe.seed,
-        bf16=device != "cpu" and recipe.dtype in ("auto", "bfloat16"),
+        bf16=computes_in_bf16(recipe, device),
         gradient_checkpointing=recipe.gradient_checkpointing,
         use_cpu=device == "cpu",
         use_vllm=recipe.sampler == "vllm",
@@ -270,9 +291,8 @@ def _tensorboard(recipe: Recipe, out: Path, main: bool) -> list[TrainerCallback]
 class _Journal:
     """Writes down each update, shows progress, and warns of collapse."""
 
-    def __init__(self, out: Path, recipe: Recipe, checkpoint: Path | None, main: bool) -> None:
-        self._group, self._main = recipe.group, main
-        self._done = _step(checkpoint) if checkpoint else 0
+    def __init__(self, out: Path, recipe: Recipe, done: int, main: bool) -> None:
+        self._group, self._main, self._done = recipe.group, main, done
         self._watch = CollapseWatch()
         self._progress: TrainingProgress | None = None
         self._since = time.monotonic()
@@ -302,6 +322,7 @@ class _Journal:
             "grad_norm": logged["grad_norm"],
             "entropy": logged["entropy"],
             "entropy_bonus": logged["entropy_bonus"],
+            "kl": logged["kl"],
             **measure_update(rollouts, self._group),
         }
         self._since = now
@@ -313,7 +334,14 @@ class _Journal:
                     self._progress.warn(warning)
             if self._progress:
                 self._progress.updated(line)
-        known = {*logged, "lr"}
+        known = {
+            "loss",
+            "grad_norm",
+            "learning_rate",
+            "lr",
+            "epoch",
+            "update",
+        }  # the trainer logs them itself
         numbers = line | {f"parts/{name}": value for name, value in line["parts"].items()}
         return {
             f"rlcr/{name}": float(value)

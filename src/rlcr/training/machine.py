@@ -1,0 +1,75 @@
+# pyright: basic
+"""What this machine can do, asked before a model is loaded; and what cannot be done with sharded weights."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlcr.errors import RlcrError
+from rlcr.recipes.settings import Recipe
+from rlcr.sample.loading import find_device
+
+
+def device_of(recipe: Recipe) -> str:
+    """The kind of device to train on; raises if it cannot be had as the recipe says."""
+    device = find_device() if recipe.device == "auto" else recipe.device
+    if ":" in device:
+        kind, _, number = device.partition(":")
+        raise RlcrError(f"device={device}: set CUDA_VISIBLE_DEVICES={number} and device={kind}")
+    if device == "cuda" and torch.cuda.device_count() > 1 and "LOCAL_RANK" not in os.environ:
+        raise RlcrError(
+            f"{torch.cuda.device_count()} GPUs are visible to one process: start with"
+            " `torchrun --nproc_per_node N -m rlcr train …`, or set CUDA_VISIBLE_DEVICES to one"
+        )
+    return device
+
+
+def computes_in_bf16(recipe: Recipe, device: str) -> bool:
+    """Whether the arithmetic is bfloat16: on a GPU that can, unless the recipe says otherwise."""
+    if device != "cuda" or recipe.dtype not in ("auto", "bfloat16"):
+        return False
+    able = torch.cuda.is_bf16_supported()
+    if recipe.dtype == "bfloat16" and not able:
+        raise RlcrError("dtype=bfloat16: this GPU cannot; use dtype=float32")
+    return able
+
+
+def check_machine(recipe: Recipe) -> None:
+    """Raise if a package that the recipe needs is not installed, or its start cannot be used so."""
+    needed = {
+        "vllm": recipe.sampler == "vllm",
+        "peft": recipe.lora is not None,
+        "tensorboard": "tensorboard" in recipe.report_to,
+        "wandb": "wandb" in recipe.report_to,
+        "trackio": "trackio" in recipe.report_to,
+    }
+    for package, wanted in needed.items():
+        if wanted and find_spec(package) is None:
+            raise RlcrError(f"this recipe needs {package}, which is not installed: pip install {package}")
+    if recipe.kl and (Path(recipe.model) / "adapter_config.json").exists():
+        raise RlcrError(
+            f"{recipe.model}: kl pulls towards the start, which cannot be an adapter; merge it first"
+        )
+
+
+def check_sharding(trainer: Any, recipe: Recipe) -> None:
+    """Raise where the weights are sharded over processes and something needs them whole."""
+    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
+    if not trainer.is_fsdp_enabled and not (plugin and plugin.zero_stage == 3):
+        return
+    needs = [
+        setting
+        for setting, used in (
+            ("sampler=rlcr (use sampler=vllm)", recipe.sampler == "rlcr"),
+            ("eval_every (use eval_every=null)", recipe.eval_every is not None),
+            ("lora (use lora=null, or do not shard)", recipe.lora is not None),
+        )
+        if used
+    ]
+    if needs:
+        raise RlcrError(f"the weights are sharded over processes, which does not go with {', '.join(needs)}")
