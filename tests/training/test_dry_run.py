@@ -93,7 +93,8 @@ def test_batch_arithmetic() -> None:
         "20,000 problems / 64 = 312 updates per epoch (32 problems of each shuffle are left over)",
         "312 updates in all, 1 times through the problems: 638,976 completions",
     ]
-    limited = dry_run(load_recipe("tiny-arms-brier", {"updates": 3})).block("Batch")
+    small = {"updates": 3, "prompts": 64, "group": 16, "micro_batch": 1024, "size": 10_000}
+    limited = dry_run(load_recipe("tiny-arms-brier", small)).block("Batch")
     assert "3 updates in all, 0.0192 times through the problems: 3,072 completions" in limited
 
 
