@@ -86,6 +86,8 @@ def build(seed: int, lessons: Lessons | None = None, progress: Callable[[float],
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a model gains nothing from more, and loses much on a busy machine
     try:
         tokenizer = make_tokenizer()
         model = teach(tokenizer, lessons, seed, progress)
@@ -97,6 +99,7 @@ def build(seed: int, lessons: Lessons | None = None, progress: Callable[[float],
         if not folder.is_dir():  # else another process was faster
             raise
     finally:
+        torch.set_num_threads(threads)
         shutil.rmtree(made, ignore_errors=True)
     return folder
 
