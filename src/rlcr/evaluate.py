@@ -6,16 +6,14 @@ From Python the same is :func:`evaluate`; :func:`rescore` grades a finished run 
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.facts import run_facts
 from rlcr.judging import open_judge
 from rlcr.methods import Method, get_method, stored_method
 from rlcr.problem import Problem
@@ -110,7 +108,7 @@ def evaluate(
     graded = _graded_by(settings.grading, settings.verifier, settings.judge, judging)
     resolved = _resolved(settings, method, prompt, task_sets, sampler, access or Access()) | graded
     with locked(out):
-        run = resume_run(out, resolved) if resume else create_run(out, resolved, graded, _facts())
+        run = resume_run(out, resolved) if resume else create_run(out, resolved, graded, run_facts(_PACKAGES))
         if not (out / PROBLEMS).exists():
             write_problems(out / PROBLEMS, problems)
         if len(run.done) < run.total:
@@ -250,17 +248,3 @@ def _resolved(
         "tasks": {task.task: task.provenance() for task in task_sets},
     }
     return json.loads(json.dumps(resolved))
-
-
-def _facts() -> dict[str, Any]:
-    """What is worth knowing of a run but may differ when it is resumed."""
-    return {"command": shlex.join(sys.argv), "versions": dict(_versions())}
-
-
-def _versions() -> Iterator[tuple[str, str]]:
-    yield "python", sys.version.split()[0]
-    for package in _PACKAGES:
-        try:
-            yield package, version(package)
-        except PackageNotFoundError:
-            continue

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.facts import run_facts
 from rlcr.records import open_run, write_whole
 from rlcr.results import RESULTS
 from rlcr.tasks import write_problems
@@ -40,7 +41,6 @@ from rlcr.tasks.arms_optimum import (
     read_answers,
     sequence_problems,
 )
-from rlcr.training.facts import run_facts
 from rlcr.training.watch import UPDATES, read_updates
 
 SUMMARY, REPORT = "quickstart.json", "report.html"

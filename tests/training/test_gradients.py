@@ -114,7 +114,8 @@ def test_nothing_is_learned_where_all_rewards_are_equal(tmp_path: Path) -> None:
     texts = {"a": [response()] * 4, "b": ["no tags"] * 4}
     found = update(recipe(), texts, tmp_path)
     assert max(gradient.abs().max().item() for gradient in found.gradient.values()) == 0
-    assert [rollout.reward for rollout in found.rollouts[4:]] == [-0.5] * 4 or len(found.rollouts) == 8
+    assert {r.reward for r in found.rollouts if r.problem == "b"} == {-0.5}
+    assert len(found.rollouts) == 8
 
 
 def test_rollouts_come_in_groups_with_their_rewards(tmp_path: Path) -> None:

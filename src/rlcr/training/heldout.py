@@ -21,6 +21,7 @@ from rlcr.recipes.settings import Recipe
 from rlcr.results import RESULTS, load_results
 from rlcr.sample.local import LocalSampler
 from rlcr.tasks import is_built_file, load
+from rlcr.training.saving import BEST, save_model
 
 #: Whether more is better.
 _DIRECTION = {"reward": 1, "accuracy": 1, "auroc": 1, "brier": -1, "ece": -1}
@@ -54,8 +55,6 @@ class HeldOut(TrainerCallback):
         self.trainer.accelerator.wait_for_everyone()
 
     def _evaluate(self, update: int) -> None:
-        from rlcr.training.run import BEST, save_model
-
         folder = self.out / "evals" / f"update-{update:06d}"
         shutil.rmtree(folder, ignore_errors=True)  # of an interrupted run that is now repeated
         before = [self._value(line) for line in self.history()]

@@ -8,11 +8,9 @@ process or many (`torchrun`, `accelerate launch`): the first one writes.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +22,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 
 from rlcr.errors import RlcrError
-from rlcr.methods import METHOD_FILE
+from rlcr.facts import run_facts
 from rlcr.recipes import Resolved
 from rlcr.recipes.checks import (
     check_micro_batch,
@@ -40,15 +38,15 @@ from rlcr.training.card import write_card
 from rlcr.training.collapse import CollapseWatch
 from rlcr.training.data import PreparedData, load_problems, prepare_problems
 from rlcr.training.embedded import EMBEDDED, build
-from rlcr.training.facts import run_facts
 from rlcr.training.grpo import CalibrationTrainer, Example
 from rlcr.training.heldout import HeldOut, check_held_out
 from rlcr.training.machine import check_machine, check_sharding, computes_in_bf16, device_of
 from rlcr.training.progress import TrainingProgress
-from rlcr.training.rollouts import Rollout, RolloutLog
-from rlcr.training.watch import UpdateLog, measure_update, read_updates
+from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
+from rlcr.training.saving import BEST, MODEL, save_model
+from rlcr.training.watch import UPDATES, UpdateLog, measure_update, read_updates
 
-TRAINING, UPDATES, CHECKPOINTS, MODEL, BEST = "training.json", "updates.jsonl", "checkpoints", "model", "best"
+TRAINING, CHECKPOINTS = "training.json", "checkpoints"
 #: Inside a checkpoint that was written whole.
 _WHOLE = "whole"
 _PACKAGES = ("rlcr", "torch", "transformers", "trl", "accelerate", "peft", "datasets", "math-verify", "numpy")
@@ -195,20 +193,6 @@ class _MarkWhole(TrainerCallback):
             (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _WHOLE).touch()
 
 
-def save_model(trainer: CalibrationTrainer, folder: Path, method: str, weights: Any = None) -> None:
-    """Write an ordinary Hugging Face folder, adapters merged, with the method it was trained for."""
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    if hasattr(model, "merge_and_unload"):
-        model, weights = deepcopy(model).merge_and_unload(), None
-    made = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(made, ignore_errors=True)
-    model.save_pretrained(made, state_dict=weights)
-    trainer.processing_class.save_pretrained(made)
-    (made / METHOD_FILE).write_text(json.dumps({"method": method}) + "\n", encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
-    made.rename(folder)
-
-
 # --- what the trainer needs -------------------------------------------------------------------------
 
 
@@ -299,7 +283,7 @@ class _Journal:
         if not main:
             return
         self._updates = UpdateLog(out / UPDATES)
-        self._rollouts = RolloutLog(out / "rollouts")
+        self._rollouts = RolloutLog(out / ROLLOUTS)
         self._updates.drop_after(self._done)
         self._rollouts.drop_after(self._done)
         self._watch = CollapseWatch(read_updates(out / UPDATES))

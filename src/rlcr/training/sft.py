@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.facts import run_facts
 from rlcr.files import file_sha256, writing
 from rlcr.methods import METHOD_FILE, get_method
 from rlcr.prompts import opens_think, render_messages
@@ -41,7 +42,6 @@ from rlcr.sample import Request, Sampling
 from rlcr.sample.jobs import Maker
 from rlcr.sample.loading import find_device, identify, load
 from rlcr.sample.local import LocalSampler
-from rlcr.training.facts import run_facts
 from rlcr.training.sft_data import SFT, TARGET
 
 REPORT, MODEL, CHECKPOINTS = "sft.json", "model", "checkpoints"

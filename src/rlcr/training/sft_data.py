@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.facts import run_facts
 from rlcr.methods import get_method
 from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, load_prompt, messages, user_message
@@ -44,7 +45,6 @@ from rlcr.response import FORMATS, parse
 from rlcr.sample import Completion, Request, Sampler, Sampling
 from rlcr.sample.opening import open_sampler
 from rlcr.tasks import TaskSet, load
-from rlcr.training.facts import run_facts
 
 SFT, REPORT = "sft.jsonl", "sft-data.json"
 
