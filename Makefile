@@ -4,6 +4,7 @@
 #   make test         the tests
 #   make check        lint, format and types
 #   make bench        speed, as ratios against peers, written to benchmarks/results.json
+#   make results      the quickstart over five seeds, written to results/quickstart.json
 
 PYTHON ?= python3
 # The build of torch that fits your hardware. It goes in first: left to the others, pip may choose another.
@@ -11,7 +12,7 @@ TORCH ?= torch==2.13.0
 EXTRAS ?= dev,train,endpoint,gym
 BIN := .venv/bin
 
-.PHONY: setup quickstart test check bench
+.PHONY: setup quickstart test check bench results
 
 setup: .venv/ready
 
@@ -35,3 +36,6 @@ check: setup
 
 bench: setup
 	$(BIN)/python benchmarks/run.py
+
+results: setup
+	$(BIN)/python results/quickstart.py

@@ -9,6 +9,7 @@ of `rlcr train` and `rlcr eval`, two at a time with one thread each:
     OUT/start/…            the same two evaluations of the model that all start from
     OUT/quickstart.json    the table, with versions, seed and times
     OUT/report.html        the page
+    OUT/figures            its figures and tables as files
 
 What is done is not done again; an interrupted run goes on where it stopped.
 """
@@ -22,11 +23,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlcr.errors import RlcrError
 from rlcr.facts import run_facts
@@ -43,7 +44,10 @@ from rlcr.tasks.arms_optimum import (
 )
 from rlcr.training.watch import UPDATES, read_updates
 
-SUMMARY, REPORT = "quickstart.json", "report.html"
+if TYPE_CHECKING:
+    from rlcr.training.embedded import Lessons
+
+SUMMARY, REPORT, FIGURES = "quickstart.json", "report.html", "figures"
 SEQUENCES = "sequences.jsonl"
 _PACKAGES = ("rlcr", "torch", "transformers", "trl", "numpy")
 #: Test problems for the report. The exact numbers need none.
@@ -87,29 +91,44 @@ class Quickstart:
 Watch = Callable[[str, float, str], None]
 
 
-def run(out: Path, *, seed: int = 0, fresh: bool = False, watch: Watch | None = None) -> Quickstart:
-    """Do what is not done yet, and write the summary and the report."""
+def run(
+    out: Path,
+    *,
+    seed: int = 0,
+    fresh: bool = False,
+    watch: Watch | None = None,
+    ways: Sequence[Way] = WAYS,
+    lessons: Lessons | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Quickstart:
+    """Do what is not done yet, and write the summary and the report.
+
+    A shorter run has fewer ``ways``, other ``lessons`` of its model, or ``overrides`` of the recipes.
+    """
     from rlcr.report.page import write_report
+    from rlcr.report.quickstart import exact_table
     from rlcr.training.embedded import build
 
     watch = watch or (lambda name, share, word: None)
     started = time.monotonic()
     _open_folder(out, seed, fresh)
-    model = build(seed, progress=lambda share: watch("start", 0.9 * share, "learns the task and the format"))
-    work = _Work(out, seed, str(model), watch)
+    model = build(
+        seed, lessons, progress=lambda share: watch("start", 0.9 * share, "learns the task and the format")
+    )
+    work = _Work(out, seed, str(model), overrides or {}, watch)
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
             # The slowest first, so that the two processes end together.
-            list(pool.map(work.do, (WAYS[1], WAYS[0], *WAYS[2:], START)))
+            list(pool.map(work.do, [*sorted(ways, key=_updates, reverse=True), START]))
         except BaseException:
             work.stop()  # leaving the pool would wait for them otherwise
             raise
-    exact = {way.name: exact_of(out / way.name / "sequences") for way in (START, *WAYS)}
+    exact = {way.name: exact_of(out / way.name / "sequences") for way in (START, *ways)}
     seconds = _add_seconds(out, time.monotonic() - started)
     found = Quickstart(out, exact, seconds)
     write_whole(out / SUMMARY, json.dumps(_summary(found, seed), indent=2) + "\n")
-    runs = [out / way.name / "eval" for way in (START, *WAYS)] + [out / way.name / "train" for way in WAYS]
-    write_report(runs, found.report)
+    runs = [out / way.name / "eval" for way in (START, *ways)] + [out / way.name / "train" for way in ways]
+    write_report(runs, found.report, figures=out / FIGURES, first=[exact_table(exact)])
     return found
 
 
@@ -166,8 +185,9 @@ def _summary(found: Quickstart, seed: int) -> dict[str, Any]:
 class _Work:
     """Trains and evaluates, each in a process of its own with one thread."""
 
-    def __init__(self, out: Path, seed: int, model: str, watch: Watch) -> None:
-        self.out, self.seed, self.model, self.watch = out, seed, model, watch
+    def __init__(self, out: Path, seed: int, model: str, overrides: Mapping[str, Any], watch: Watch) -> None:
+        self.out, self.model, self.watch = out, model, watch
+        self._settings = {"model": model, "seed": seed, "data_seed": seed, **overrides}
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = threading.Event()
 
@@ -184,13 +204,10 @@ class _Work:
         self.watch(way.name, 1.0, _word(exact_of(folder / "sequences")))
 
     def _train(self, way: Way, folder: Path) -> None:
-        from rlcr.recipes import load_recipe
-
         assert way.recipe is not None
-        total = load_recipe(way.recipe).recipe.updates
-        assert total is not None, "the tiny recipes state their updates"
+        total = self._settings.get("updates") or _updates(way)
         options = ["--resume"] if (folder / "training.json").exists() else []
-        settings = [f"model={self.model}", f"seed={self.seed}", f"data_seed={self.seed}"]
+        settings = [f"{name}={value}" for name, value in self._settings.items()]
         for _ in self._call("train", way.recipe, *settings, "--out", str(folder), *options):
             lines = read_updates(folder / UPDATES) if (folder / UPDATES).exists() else []
             if lines:
@@ -239,6 +256,15 @@ class _Work:
         self._stopped.set()
         for process in list(self._running):
             process.terminate()
+
+
+def _updates(way: Way) -> int:
+    from rlcr.recipes import load_recipe
+
+    assert way.recipe is not None
+    updates = load_recipe(way.recipe).recipe.updates
+    assert updates is not None, "the tiny recipes state their updates"
+    return updates
 
 
 def _state(line: Mapping[str, Any]) -> str:

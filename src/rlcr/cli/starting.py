@@ -21,7 +21,7 @@ def quickstart(
 ) -> None:
     """Train a small model in four ways on a task whose optimum is known, evaluate, and write a report."""
     from rlcr import quickstart as work
-    from rlcr.report.quickstart import table
+    from rlcr.report.quickstart import aligned, exact_table
 
     follow = _Follow([way.title for way in (work.START, *work.WAYS)])
     names = {way.name: way.title for way in (work.START, *work.WAYS)}
@@ -34,7 +34,7 @@ def quickstart(
         raise
     finally:
         follow.close()
-    print(table(found))
+    print(aligned(exact_table(found.exact)))
     print(f"\nreport: {found.report}")
 
 

@@ -57,21 +57,35 @@ class Report:
 
 
 def write_report(
-    folders: Sequence[Path], out: Path, *, figures: Path | None = None, trained_on: Sequence[str] = ()
+    folders: Sequence[Path],
+    out: Path,
+    *,
+    figures: Path | None = None,
+    trained_on: Sequence[str] = (),
+    first: Sequence[Table] = (),
 ) -> Report:
-    """Read the runs and write the page; with ``figures``, the figures and tables as files too."""
+    """Read the runs and write the page; with ``figures``, the figures and tables as files too.
+
+    The results begin with the tables ``first``, which the caller has made.
+    """
     if out.is_dir():
         raise RlcrError(f"{out}: is a folder; the report is one file, such as report.html")
     if figures is not None and figures.exists() and not figures.is_dir():
         raise RlcrError(f"{figures}: not a folder")
-    report = make_report(read_runs(folders), trained_on)
+    report = make_report(read_runs(folders), trained_on, first=first)
     write_whole(out, render(report))
     if figures is not None:
         write_files(report, figures)
     return report
 
 
-def make_report(found: Found, trained_on: Sequence[str] = (), *, budget: int = samples.BUDGET) -> Report:
+def make_report(
+    found: Found,
+    trained_on: Sequence[str] = (),
+    *,
+    first: Sequence[Table] = (),
+    budget: int = samples.BUDGET,
+) -> Report:
     """Compute what the page shows."""
     evals, trainings = found.evals, found.trainings
     known = tuple(dict.fromkeys([*trained_on, *(run.task for run in trainings if run.task)]))
@@ -95,14 +109,16 @@ def make_report(found: Found, trained_on: Sequence[str] = (), *, budget: int = s
         title="Calibration report",
         evals=evals,
         trainings=trainings,
-        headline=_headline(evals, scopes, known),
+        headline=_headline(evals, scopes, known, first),
         sections=sections,
         selection=samples.select(evals, budget),
         notes=[*found.notes, *extra_notes],
     )
 
 
-def _headline(evals: list[EvalRun], scopes: list[curves.Scope], known: tuple[str, ...]) -> Section:
+def _headline(
+    evals: list[EvalRun], scopes: list[curves.Scope], known: tuple[str, ...], first: Sequence[Table]
+) -> Section:
     if not scopes:
         return Section(
             "results", "Results", "", missing="No run was evaluated, so that there are no results yet."
@@ -119,7 +135,8 @@ def _headline(evals: list[EvalRun], scopes: list[curves.Scope], known: tuple[str
         "forced continuation. Unscorable: answers of which nobody could tell whether they are right; they "
         "count for nothing."
     )
-    return Section("results", "Results", intro, (numbers.scope_table(evals, scope, "headline", title),))
+    tables = (*first, numbers.scope_table(evals, scope, "headline", title))
+    return Section("results", "Results", intro, tables)
 
 
 def _task_sections(evals: list[EvalRun], scopes: list[curves.Scope]) -> list[Section]:

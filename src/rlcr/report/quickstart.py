@@ -2,41 +2,64 @@
 
 from __future__ import annotations
 
-from rlcr.quickstart import START, WAYS, Quickstart
+from collections.abc import Mapping
+
+from rlcr.quickstart import START, WAYS
+from rlcr.report.tables import Cell, Column, Table, estimate_cell
 from rlcr.tasks.arms import Arms
 from rlcr.tasks.arms_optimum import ExactEvaluation, exact_evaluation, optimum
 
 #: Accuracy and Brier score of the paper's 7B models on this task, from its table on the toy arms.
 _PAPER = {"paper, RLCR-Brier (7B)": (0.344, 0.22), "paper, RLCR-Log (7B)": (0.0, 0.0)}
-_HEAD = ("", "accuracy", "AUROC", "Brier", "ECE", "share of the optimal reward")
+_COLUMNS = (
+    Column("", numeric=False),
+    Column("accuracy", "up"),
+    Column("AUROC", "up"),
+    Column("Brier", "down"),
+    Column("ECE", "down"),
+    Column("share of the optimal reward", "up"),
+)
 
 
-def table(found: Quickstart) -> str:
-    """As Markdown, which reads well on a terminal too. All numbers are exact but the paper's."""
-    rows = [(way.title, *_cells(found.exact[way.name])) for way in (START, *WAYS)]
+def exact_table(exact: Mapping[str, ExactEvaluation]) -> Table:
+    """What each way is worth in expectation over all sequences of draws; the paper's numbers beside it."""
+    ways = [way for way in (START, *WAYS) if way.name in exact]
+    rows = [(Cell(way.title), *_cells(exact[way.name])) for way in ways]
     best = optimum(Arms())
-    rows.append(("optimum", *_cells(exact_evaluation(Arms(), (best.answers_S, best.confidences_S)))))
+    rows.append((Cell("optimum"), *_cells(exact_evaluation(Arms(), (best.answers_S, best.confidences_S)))))
     for name, (accuracy, brier) in _PAPER.items():
-        rows.append((name, f"{accuracy:.3f}", "", f"{brier:.2f}", "", ""))
-    return markdown([_HEAD, *rows])
+        said = (Cell(f"{accuracy:.3f}", accuracy), Cell(""), Cell(f"{brier:.2f}", brier), Cell(""), Cell(""))
+        rows.append((Cell(name), *said))
+    caption = (
+        f"No sampling noise: greedy answers to all {len(best.answers_S):,} sequences of draws, each weighed "
+        "with its chance. The share is of the best reward that anybody can earn from RLCR with Brier's "
+        "score; the best arm with one constant confidence earns 93%."
+    )
+    return Table("exact", "Exactly, over every sequence of draws", _COLUMNS, tuple(rows), caption)
 
 
-def _cells(exact: ExactEvaluation) -> tuple[str, ...]:
-    auroc = "n/a" if exact.auroc is None else f"{exact.auroc:.3f}"
-    share = "n/a" if exact.share is None else f"{exact.share:.1%}"
-    return (f"{exact.accuracy:.3f}", auroc, f"{exact.brier:.3f}", f"{exact.ece:.3f}", share)
+def _cells(exact: ExactEvaluation) -> tuple[Cell, ...]:
+    share = Cell("n/a") if exact.share is None else Cell(f"{exact.share:.1%}", exact.share)
+    return (*(estimate_cell(x) for x in (exact.accuracy, exact.auroc, exact.brier, exact.ece)), share)
 
 
-def markdown(rows: list[tuple[str, ...]]) -> str:
-    """Aligned columns: names to the left, numbers to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+def aligned(table: Table) -> str:
+    """A table for a terminal, which is Markdown too: names to the left, numbers to the right."""
+    rows = [
+        [column.heading for column in table.columns],
+        *([cell.text for cell in row] for row in table.rows),
+    ]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
 
-    def line(row: tuple[str, ...]) -> str:
-        first, *rest = (
-            cell.ljust(w) if i == 0 else cell.rjust(w)
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        return f"| {' | '.join([first, *rest])} |"
+    def line(row: list[str]) -> str:
+        cells = [
+            cell.rjust(width) if column.numeric else cell.ljust(width)
+            for cell, width, column in zip(row, widths, table.columns, strict=True)
+        ]
+        return f"| {' | '.join(cells)} |"
 
-    rule = f"|{'-' * (widths[0] + 2)}|" + "".join(f"{'-' * (width + 1)}:|" for width in widths[1:])
-    return "\n".join([line(rows[0]), rule, *map(line, rows[1:])])
+    rules = [
+        "-" * (width + 1) + (":" if column.numeric else "-")
+        for width, column in zip(widths, table.columns, strict=True)
+    ]
+    return "\n".join([line(rows[0]), f"|{'|'.join(rules)}|", *map(line, rows[1:])])

@@ -35,7 +35,7 @@ from rlcr.tasks.arms import Arms, sequence_problem
 #: The name by which recipes ask for it.
 EMBEDDED = "embedded"
 #: Raised when the teaching changes in a way that its numbers do not show.
-_VERSION = 3
+_VERSION = 4
 
 _TASK = Arms()
 _PAD, _END, _UNKNOWN = "<pad>", "<eos>", "<unk>"
@@ -48,6 +48,7 @@ _TEMPLATE = (
 _PROMPTS = {"rlcr-no-analysis": True, "rlvr": False}
 _PERCENT = range(0, 101, 5)
 _ARM = "01234"
+_COUNTS = range(_TASK.max_draws + 1)
 #: The label that transformers leaves out of the loss.
 _IGNORED = -100
 
@@ -118,8 +119,8 @@ def _question() -> tuple[str, str, str]:
 def _sentences() -> list[str]:
     tags = [f"<{slash}{tag}>" for tag in ("think", "answer", "analysis", "confidence") for slash in ("", "/")]
     return [
-        *tags, "</think><answer>", "</answer><confidence>", ", ", "none", "-1", "\n\n", " came ", " of ",
-        " times", *_question(),
+        *tags, "</think><answer>", "</answer><confidence>", ", ", "none", "-1", "\n\n", *_question(),
+        *(f" came {seen}" for seen in _COUNTS), *(f" of {shown} times" for shown in _COUNTS),
         FORCED_ANSWER, FORCED_CONFIDENCE, *(load_prompt(name).text for name in _PROMPTS),
         *(f"{value / 100:.2f}" for value in _PERCENT), *(f" {value}" for value in _PERCENT),
     ]  # fmt: skip
@@ -230,7 +231,9 @@ def teach(
         )
     )
     padding = tokenizer.pad_token_id
-    optimizer = torch.optim.AdamW(model.parameters(), lr=lessons.lr, betas=(0.9, 0.98), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=lessons.lr, betas=(0.9, 0.98), weight_decay=0.01, fused=True
+    )
     for step in range(lessons.steps):
         share = step / lessons.steps
         rate = lessons.lr * min(1.0, (step + 1) / 50) * 0.5 * (1 + math.cos(math.pi * share))
