@@ -262,6 +262,7 @@ def run(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smaller shape")
+    parser.add_argument("--shape", help="prompts/samples/prompt tokens/new tokens, such as 1/16/512/64")
     parser.add_argument("--cpu", action="store_true", help="seconds of computing, one thread")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--ways", nargs="+", choices=WAYS, help="only these")
@@ -276,4 +277,6 @@ if __name__ == "__main__":
             parser.error("vllm needs VLLM_ENV and RLCR_SMOLLM2")
         ways = tuple(options.ways) if options.ways else None
         shape = QUICK if options.quick else Shape()
+        if options.shape:
+            shape = Shape(*map(int, options.shape.split("/")))
         print(json.dumps(run(shape, options.rounds, options.cpu, ways), indent=2))

@@ -1,22 +1,20 @@
 """All benchmarks: `make bench`. Prints a table and writes benchmarks/results.json.
 
 Every number that matters is a ratio against a peer measured in the same run, since machines differ and
-are noisy.
+are noisy. Those of training and sampling take long and are started by themselves (bench_training.py,
+bench_growth.py, bench_sampling.py).
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-from importlib.metadata import version
 from pathlib import Path
 
 import bench_metrics
 import bench_reward
+import bench_voting
+from recording import RESULTS, record
 
-BENCHMARKS = {"metrics": bench_metrics.run, "reward": bench_reward.run}
-PACKAGES = ("rlcr", "numpy", "scipy", "scikit-learn", "math-verify")
+BENCHMARKS = {"metrics": bench_metrics.run, "reward": bench_reward.run, "voting": bench_voting.run}
 
 
 def main() -> None:
@@ -26,15 +24,8 @@ def main() -> None:
         print(name)
         for key, value in results[name].items():
             print(f"  {key}: {value}")
-    record = {
-        "command": "make bench",
-        "machine": {"cpus": os.cpu_count(), "system": platform.system(), "python": platform.python_version()},
-        "versions": {package: version(package) for package in PACKAGES},
-        "results": results,
-    }
-    path = Path(__file__).parent / "results.json"
-    path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+    record(results)
+    print(f"written to {RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS}")
 
 
 if __name__ == "__main__":

@@ -13,19 +13,34 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from tests.training.test_gradients import texts_of
-from tests.training.updates import recipe, update
+from tests.training.updates import recipe, response, update
 
-CREDITS = ("all", "analysis+confidence", "decoupled")
+#: Small passes, so that one process makes more of them than the other.
+SMALL = {"max_prompt_tokens": 1, "max_completion_tokens": 50}
+#: The first two groups have equal rewards: on two processes, nothing is left to learn from in one of them.
+IDLE = {
+    name: [response()] * 4 if number < 2 else texts
+    for number, (name, texts) in enumerate(texts_of(4, 4).items())
+}
+CASES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
+    "all": ({"entropy": 0.02}, texts_of(4, 4)),
+    "analysis+confidence": ({"credit": "analysis+confidence", "entropy": 0.02}, texts_of(4, 4)),
+    "decoupled": ({"credit": "decoupled", "entropy": 0.02, "gradient_checkpointing": True}, texts_of(4, 4)),
+    "plain": ({"shared_prompts": False}, texts_of(4, 4)),
+    "one process idle": (SMALL, IDLE),
+    "unlike numbers of passes": ({**SMALL, "entropy": 0.02}, IDLE),
+}
 
 
 def updates(out: Path) -> dict[str, Any]:
-    """The gradient and the completions of one update for each credit mode."""
+    """The gradient and the completions of one update in each case."""
     found = {}
-    for credit in CREDITS:
-        settings = recipe(prompts=4, group=4, micro_batch=2, credit=credit, entropy=0.02, dtype="float32")
-        made = update(settings, texts_of(4, 4), out / credit)
+    for name, (special, texts) in CASES.items():
+        settings = recipe(prompts=4, group=4, micro_batch=2, dtype="float32", **special)
+        made = update(settings, texts, out / name)
+        assert made.trainer.sharing.on == settings.shared_prompts
         rollouts = [(rollout.problem, rollout.sample, rollout.reward) for rollout in made.rollouts]
-        found[credit] = {"gradient": made.gradient, "rollouts": sorted(rollouts)}
+        found[name] = {"gradient": made.gradient, "rollouts": sorted(rollouts)}
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from tests.tiny import tiny_model
+from tests.training.double import in_double
 from tests.training.oracle import grpo_step
 from tests.training.updates import recipe, response, rows, stock_update, update
 
@@ -43,8 +44,8 @@ def texts_of(groups: int, size: int) -> dict[str, list[str]]:
     }
 
 
-def model_in(dtype: torch.dtype) -> Any:
-    return tiny_model(max_position_embeddings=2048).to(dtype)
+def exact_model(**settings: Any) -> Any:
+    return in_double(tiny_model(max_position_embeddings=2048, **settings))
 
 
 def error(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> float:
@@ -61,7 +62,7 @@ def error(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> fl
 @pytest.mark.parametrize("texts", [MIXED, EQUAL], ids=["mixed", "equal rewards"])
 def test_gradient_is_the_oracles(texts: Any, dtype: str, limit: float, credit: Any, tmp_path: Path) -> None:
     found = update(recipe(credit=credit, dtype=dtype), texts, tmp_path)
-    wanted = grpo_step(model_in(torch.float64), rows(texts), credit=credit, temperature=0.7)
+    wanted = grpo_step(exact_model(), rows(texts), credit=credit, temperature=0.7)
     assert error(found.gradient, wanted) < limit
 
 
@@ -69,15 +70,13 @@ def test_gradient_is_the_oracles(texts: Any, dtype: str, limit: float, credit: A
 def test_gradient_is_the_oracles_for_any_group_size(groups: int, size: int, tmp_path: Path) -> None:
     texts = texts_of(groups, size)
     found = update(recipe(prompts=groups, group=size, micro_batch=4), texts, tmp_path)
-    assert error(found.gradient, grpo_step(model_in(torch.float64), rows(texts), temperature=0.7)) < 1e-9
+    assert error(found.gradient, grpo_step(exact_model(), rows(texts), temperature=0.7)) < 1e-9
 
 
 def test_entropy_bonus_and_truncated_completions(tmp_path: Path) -> None:
     settings = recipe(entropy=0.05, mask_truncated=True, micro_batch=2)
     found = update(settings, MIXED, tmp_path)
-    wanted = grpo_step(
-        model_in(torch.float64), rows(MIXED, mask_truncated=True), temperature=0.7, entropy=0.05
-    )
+    wanted = grpo_step(exact_model(), rows(MIXED, mask_truncated=True), temperature=0.7, entropy=0.05)
     assert error(found.gradient, wanted) < 1e-9
 
 
@@ -87,8 +86,7 @@ def test_kl_pulls_towards_the_start(tmp_path: Path) -> None:
     start.save_pretrained(folder)
     now.config._name_or_path = str(folder)
     found = update(recipe(kl=0.1, dtype="float32"), MIXED, tmp_path / "run", model=now)
-    fresh = tiny_model(max_position_embeddings=2048, seed=1).double()
-    wanted = grpo_step(fresh, rows(MIXED), temperature=0.7, kl=0.1, reference=start.double())
+    wanted = grpo_step(exact_model(seed=1), rows(MIXED), temperature=0.7, kl=0.1, reference=in_double(start))
     assert error(found.gradient, wanted) < 1e-4
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import torch
-from tests.training.one_update import CREDITS, updates
+from tests.training.one_update import CASES, updates
 from tests.training.test_gradients import error
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +24,6 @@ def test_two_processes_make_the_update_of_one(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     two, one = torch.load(tmp_path / "two" / "found.pt"), updates(tmp_path / "one")
-    for credit in CREDITS:
-        assert two[credit]["rollouts"] == one[credit]["rollouts"]
-        assert error(two[credit]["gradient"], one[credit]["gradient"]) < 1e-5
+    for case in CASES:
+        assert two[case]["rollouts"] == one[case]["rollouts"], case
+        assert error(two[case]["gradient"], one[case]["gradient"]) < 1e-5, case

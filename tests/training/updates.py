@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from tests.tiny import tiny_model, tiny_tokenizer
+from tests.training.double import in_double
 from tests.training.oracle import Row
 from transformers import TrainerCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -96,21 +97,34 @@ class Update:
     gradient: dict[str, torch.Tensor]
     rollouts: list[Rollout]
     asked: list[Request]
+    logged: list[dict[str, float]]
     trainer: CalibrationTrainer
 
 
-def update(settings: Recipe, texts: Mapping[str, Sequence[str]], folder: Path, model: Any = None) -> Update:
-    """Train for one update on these completions. ``texts`` maps problems to their group's responses."""
+def update(
+    settings: Recipe,
+    texts: Mapping[str, Sequence[str]],
+    folder: Path,
+    model: Any = None,
+    *,
+    sampled: bool = False,
+) -> Update:
+    """Train on these completions. ``texts`` maps problems to their group's responses.
+
+    The gradient is that of the last update. If ``sampled``, the model writes its own responses.
+    """
     tokenizer = tiny_tokenizer()
     if model is None:
         model = tiny_model(max_position_embeddings=2048)
-    model = model.to(getattr(torch, settings.dtype))
+    model = in_double(model) if settings.dtype == "float64" else model.to(getattr(torch, settings.dtype))
     seen: list[Rollout] = []
+    logged: list[dict[str, float]] = []
     gradient = _Gradient()
     given = examples(texts)
 
-    def observe(rollouts: list[Rollout], _: dict[str, float]) -> dict[str, Any]:
+    def observe(rollouts: list[Rollout], numbers: dict[str, float]) -> dict[str, Any]:
         seen.extend(rollouts)
+        logged.append(numbers)
         return {}
 
     trainer = CalibrationTrainer(
@@ -125,9 +139,10 @@ def update(settings: Recipe, texts: Mapping[str, Sequence[str]], folder: Path, m
         callbacks=[gradient],
     )
     sampler = ChosenSampler(tokenizer, texts)
-    trainer.sampler = sampler  # pyright: ignore[reportAttributeAccessIssue]
+    if not sampled:
+        trainer.sampler = sampler  # pyright: ignore[reportAttributeAccessIssue]
     trainer.train()
-    return Update(gradient.found, seen, sampler.asked, trainer)
+    return Update(gradient.found, seen, sampler.asked, logged, trainer)
 
 
 def rows(texts: Mapping[str, Sequence[str]], *, mask_truncated: bool = False) -> list[list[Row]]:
@@ -187,8 +202,15 @@ def stock_update(
         read = [tokenizer(prompt, add_special_tokens=False)["input_ids"] for prompt in asked]
         return {"prompt_ids": read, "completion_ids": ids, "logprobs": None}
 
-    args = grpo_config(settings, folder)
-    args.reward_weights = [1.0]
+    steps = settings.accumulation()
+    args = replace(
+        grpo_config(settings, folder),
+        reward_weights=[1.0],
+        per_device_train_batch_size=settings.micro_batch,
+        gradient_accumulation_steps=steps,
+        steps_per_generation=steps,
+        generation_batch_size=None,
+    )
     trainer = GRPOTrainer(
         tiny_model(max_position_embeddings=2048).to(getattr(torch, settings.dtype)),
         reward_funcs=total,

@@ -86,8 +86,12 @@ class Recipe(BaseModel):
     lora: Lora | None = None
 
     # --- how it is run
-    #: Completions in one forward and backward pass of one device.
+    #: What one device can hold in one forward and backward pass, in completions of the greatest length with
+    #: their prompts. Where prompts are shared, as many tokens are filled with whole groups.
     micro_batch: Count = 8
+    #: Whether learning reads each prompt once for all its completions, packs passes by tokens and leaves out
+    #: completions from which nothing flows. The update is the same; off is the plain way, to compare with.
+    shared_prompts: bool = True
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
     gradient_checkpointing: bool = True
@@ -109,6 +113,11 @@ class Recipe(BaseModel):
     def completions(self) -> int:
         """Completions in an update."""
         return self.prompts * self.group
+
+    @property
+    def pass_tokens(self) -> int:
+        """Tokens in one forward and backward pass of one device, where prompts are shared."""
+        return self.micro_batch * (self.max_prompt_tokens + self.max_completion_tokens)
 
     def accumulation(self, processes: int = 1) -> int:
         """Micro-batches of one device in an update; raises ValueError if they do not come out even."""

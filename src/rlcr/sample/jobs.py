@@ -41,11 +41,20 @@ class Job:
 class Maker:
     """Makes jobs of requests and completions of their tokens, for one tokenizer and one way of sampling."""
 
-    def __init__(self, tokenizer: Any, sampling: Sampling, eos_ids: frozenset[int], room: int | None) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        sampling: Sampling,
+        eos_ids: frozenset[int],
+        room: int | None,
+        *,
+        tokens_only: bool = False,
+    ) -> None:
         self.tokenizer = tokenizer
         self.sampling = sampling
         self.eos_ids = eos_ids
         self.room = room
+        self.tokens_only = tokens_only and not sampling.stop  # a stop string is found in the text
         self.reader = reader(tokenizer)
         self.stops = [sendable(stop).encode() for stop in sampling.stop]
         self.stop_bytes = max(map(len, self.stops), default=0)
@@ -122,7 +131,9 @@ class Maker:
 
         Tokens that lie wholly behind the cut are dropped; one that reaches across it stays, its span cut.
         """
-        text, spans = continuation_spans(self.tokenizer, job.prefix_ids, ids)
+        text, spans = "", []
+        if not self.tokens_only:
+            text, spans = continuation_spans(self.tokenizer, job.prefix_ids, ids)
         kept = len(ids)
         if (cut := self.cut(text)) is not None:
             text = text[:cut]

@@ -32,7 +32,8 @@ class LocalSampler:
 
     ``token_budget`` bounds the memory of the cache, in tokens of prompts (once each) and samples;
     ``max_rows`` is the number of samples in the batch at once. Neither changes what is sampled, beyond
-    rounding. ``fast=False`` takes transformers' own generation for everything.
+    rounding. ``fast=False`` takes transformers' own generation for everything. With ``tokens_only``,
+    completions come without text and spans, which cost more than the tokens of a very small model.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class LocalSampler:
         token_budget: int = 65_536,
         max_rows: int = 256,
         fast: bool = True,
+        tokens_only: bool = False,
     ) -> None:
         if token_budget < 1 or max_rows < 1:
             raise RlcrError(
@@ -57,6 +59,7 @@ class LocalSampler:
         self.token_budget = token_budget
         self.max_rows = max_rows
         self.fast = fast
+        self.tokens_only = tokens_only
         self._trial: tuple[str | None, int | None] | None = None
 
     @classmethod
@@ -91,7 +94,7 @@ class LocalSampler:
         _check(sampling)
         config = base_model(self.model).config.get_text_config()
         room = getattr(config, "max_position_embeddings", None)
-        maker = Maker(self.tokenizer, sampling, self.eos_ids, room)
+        maker = Maker(self.tokenizer, sampling, self.eos_ids, room, tokens_only=self.tokens_only)
         lots = _Lots(maker, requests)
         return self._sample(maker, chain([next(lots, [])], lots), lots.unfit)
 

@@ -112,7 +112,7 @@ class PackedModel:
 
 
 #: What a layer may ask of attention that ours does not do.
-_UNKNOWN = {"softcap": "capped scores", "s_aux": "attention sinks", "position_bias": "position biases"}
+UNKNOWN_DEMANDS = {"softcap": "capped scores", "s_aux": "attention sinks", "position_bias": "position biases"}
 
 
 class _Place:
@@ -120,6 +120,38 @@ class _Place:
 
     slab: Slab
     slot: int
+
+
+def unsuited(inner: Any) -> str | None:
+    """Why a transformers model cannot run packed, as far as its configuration tells; None if it may."""
+    config = inner.config.get_text_config()
+    if not inner._can_set_attn_implementation():
+        return "its attention cannot be exchanged"
+    kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
+    if kinds:
+        return f"it has layers of type {', '.join(sorted(kinds))}"
+    rope = getattr(config, "rope_parameters", None) or {}
+    ropes = [rope, *(r for r in rope.values() if isinstance(r, dict))]
+    if any(r.get("rope_type") in ("dynamic", "longrope") for r in ropes):
+        return "its rotary positions depend on the length of the batch"
+    return None
+
+
+def window_of(config: Any, demands: dict[str, Any]) -> int | None:
+    """The shortest sliding window of a model; None if it has none.
+
+    Layers mostly ask attention for it (``demands``), but some models put it into their mask alone, which ours
+    does without: then only the configuration tells. Some have one there that is switched off.
+    """
+    windows = list(demands.get("sliding_window", ()))
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None:
+        slides = getattr(config, "use_sliding_window", None) is not False
+    else:
+        slides = "sliding_attention" in kinds
+    if slides and (window := getattr(config, "sliding_window", None)):
+        windows.append(window)
+    return min(windows, default=None)
 
 
 def refusal(model: Any) -> tuple[str | None, int | None]:
@@ -130,15 +162,8 @@ def refusal(model: Any) -> tuple[str | None, int | None]:
     """
     inner = base_model(model)
     config = inner.config.get_text_config()
-    if not inner._can_set_attn_implementation():
-        return "its attention cannot be exchanged", None
-    kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
-    if kinds:
-        return f"it has layers of type {', '.join(sorted(kinds))}", None
-    rope = getattr(config, "rope_parameters", None) or {}
-    ropes = [rope, *(r for r in rope.values() if isinstance(r, dict))]
-    if any(r.get("rope_type") in ("dynamic", "longrope") for r in ropes):
-        return "its rotary positions depend on the length of the batch", None
+    if (reason := unsuited(inner)) is not None:
+        return reason, None
     packed = PackedModel(model)
     packed.demands = demands = {}
     drawn = torch.randint(0, config.vocab_size, (4, 9), generator=torch.Generator().manual_seed(0)).tolist()
@@ -150,7 +175,7 @@ def refusal(model: Any) -> tuple[str | None, int | None]:
     except (NotForwardedError, TypeError, RuntimeError, ValueError, AttributeError, KeyError) as error:
         first = (str(error).splitlines() or [""])[0]
         return f"a trial failed ({type(error).__name__}: {first})", None
-    for name, meaning in _UNKNOWN.items():
+    for name, meaning in UNKNOWN_DEMANDS.items():
         if name in demands:
             return f"its attention has {meaning}", None
     # Half precision differs by some percent of the logits' spread; a wrong path by several spreads.
@@ -164,7 +189,7 @@ def refusal(model: Any) -> tuple[str | None, int | None]:
             own_2V = own_TV[[len(ids) - 3, len(ids) - 1]]
             if not bool((ours_2V - own_2V).abs().max() <= allowed * own_2V.std()):
                 return "a trial on random tokens gave other logits than its own forward pass", None
-    return None, min(demands.get("sliding_window", [None]))
+    return None, window_of(config, demands)
 
 
 def _try(packed: PackedModel, prompts: list[list[int]], sequences: list[list[int]]) -> tuple[Tensor, Tensor]:

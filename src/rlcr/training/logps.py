@@ -1,32 +1,39 @@
 # pyright: basic
 """Log-probabilities and entropies of sampled tokens, without ever holding all logits.
 
-The model's forward is given one more argument: with ``wanted`` (True at the positions whose next token is
-to be scored) it returns, instead of logits, the log-probability of the next token there and the entropy of
-its distribution. Logits are made in tiles and made again in the backward pass, so that memory holds one tile
-and never batch x length x vocabulary. Being part of ``forward`` it works under DDP, FSDP and LoRA, and in any
+The model's forward is given two more arguments: with ``at`` (positions, counted through the flattened batch)
+and ``following`` (the token that came after each) it returns, instead of logits, the log-probability of that
+token and the entropy of its distribution. Logits are made for these positions only. What the backward pass
+needs is one copy of them, over which it writes their gradient. Where that would be large they are made in
+parts, and again in the backward pass, so that memory never holds batch x length x vocabulary. Parts are as
+large as may be, since each makes a gradient of the whole head; the softmax goes through them in small tiles,
+which stay in the processor's cache. Being part of ``forward`` it works under DDP, FSDP and LoRA, and in any
 precision: TRL's own fused head computes in float32 only.
 """
 
 from __future__ import annotations
 
+import math
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-#: Logits held at a time: 2^24 of them are 64 MB in float32.
-_TILE = 2**24
+#: Logits in a tile of the softmax: 4 MB in float32.
+_TILE = 2**20
+#: Logits that are held at once at most: 256 MB in float32.
+_HELD = 2**26
 #: Settings by which models change their logits behind the last layer. Softcapping is the one known here.
 _SCALINGS = ("logit_scale", "output_multiplier", "lm_head_multiplier", "logits_scaling")
 
 
 def add_token_scores(model: Any, temperature: float) -> None:
-    """Teach ``model(…, wanted=mask)`` to return (log-probabilities, entropies) of the wanted positions.
+    """Teach ``model(…, at=…, following=…)`` to return (log-probabilities, entropies) of these positions.
 
-    Both are one-dimensional, in the order of ``wanted.nonzero()``; logits are divided by ``temperature``.
+    Both are one-dimensional, in the order of ``at``; logits are divided by ``temperature``.
     """
     plain_forward = model.forward
     config = model.config.get_text_config()
@@ -37,33 +44,84 @@ def add_token_scores(model: Any, temperature: float) -> None:
         logits_NV = head(hidden_NH)
         if softcap is not None:
             logits_NV = softcap * torch.tanh(logits_NV / softcap)
-        return _read(logits_NV, next_N, temperature)
+        return _Scores.apply(logits_NV, next_N, temperature)
 
-    def forward(self: Any, *args: Any, wanted: Tensor | None = None, **kwargs: Any) -> Any:
-        if wanted is None:
+    def forward(
+        self: Any, *args: Any, at: Tensor | None = None, following: Tensor | None = None, **kwargs: Any
+    ) -> Any:
+        if at is None or following is None:
             return plain_forward(*args, **kwargs)
         kwargs["use_cache"] = False
-        next_N = kwargs["input_ids"][:, 1:][wanted[:, :-1]]
         if not ordinary:
-            return _read(plain_forward(*args, **kwargs).logits[wanted], next_N, temperature)
-        hidden_NH = self.base_model(*args, **kwargs).last_hidden_state[wanted]
+            logits_NV = plain_forward(*args, **kwargs).logits.flatten(0, 1)[at]
+            return _Scores.apply(logits_NV, following, temperature)
+        hidden_NH = self.base_model(*args, **kwargs).last_hidden_state.flatten(0, 1)[at]
         head = self.get_output_embeddings()
-        rows = max(1, _TILE // config.vocab_size)
-        if len(next_N) <= rows:
-            return score(hidden_NH, head, next_N)
-        tiles = [
-            checkpoint(score, hidden, head, following, use_reentrant=False)
-            for hidden, following in zip(hidden_NH.split(rows), next_N.split(rows), strict=True)
+        count = max(1, math.ceil(len(following) * config.vocab_size / _HELD))
+        if count == 1:
+            return score(hidden_NH, head, following)
+        parts = [
+            checkpoint(score, hidden, head, next_N, use_reentrant=False)
+            for hidden, next_N in zip(
+                hidden_NH.tensor_split(count), following.tensor_split(count), strict=True
+            )
         ]
-        logps, entropies = zip(*tiles, strict=True)
+        logps, entropies = zip(*parts, strict=True)
         return torch.cat(logps), torch.cat(entropies)
 
     model.forward = types.MethodType(forward, model)
 
 
-def _read(logits_NV: Tensor, next_N: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    if logits_NV.dtype != torch.float64:
-        logits_NV = logits_NV.float()
-    logps_NV = torch.log_softmax(logits_NV / temperature, dim=-1)
-    entropy_N = -(logps_NV.exp() * logps_NV).sum(-1)
-    return logps_NV.gather(-1, next_N.unsqueeze(-1)).squeeze(-1), entropy_N
+class _Scores(torch.autograd.Function):
+    """log p(next) and entropy of p = softmax(z), z = logits / temperature, keeping the logits alone.
+
+    With Z = logsumexp(z), log p = z - Z and H = Z - sum p z, the gradients are
+
+        d log p(next) / d z = [next] - p        d H / d z = -p (log p + H)
+
+    The backward pass writes them over the logits, which nobody else needs: it can run only once.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits_NV: Tensor, next_N: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        logp_N, entropy_N, total_N = (
+            torch.empty(len(next_N), dtype=_precision(logits_NV), device=logits_NV.device) for _ in range(3)
+        )
+        for tile in _tiles(logits_NV):
+            z_NV = logits_NV[tile].to(logp_N.dtype) / temperature
+            total_N[tile] = z_NV.logsumexp(-1)
+            logp_N[tile] = z_NV.gather(-1, next_N[tile, None])[:, 0] - total_N[tile]
+            p_NV = (z_NV - total_N[tile, None]).exp_()
+            entropy_N[tile] = total_N[tile] - p_NV.mul_(z_NV).sum(-1)
+        ctx.save_for_backward(logits_NV, next_N, total_N, entropy_N)
+        ctx.set_materialize_grads(False)
+        ctx.temperature = temperature
+        return logp_N, entropy_N
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        logits_NV, next_N, total_N, entropy_N = ctx.saved_tensors
+        of_logp_N, of_entropy_N = (None if grad is None else grad / ctx.temperature for grad in grads)
+        for tile in _tiles(logits_NV):
+            logp_NV = (logits_NV[tile].to(total_N.dtype) / ctx.temperature).sub_(total_N[tile, None])
+            if of_entropy_N is None:
+                found_NV = logp_NV.exp_().mul_(-of_logp_N[tile, None])
+            else:
+                p_NV = logp_NV.exp()
+                found_NV = logp_NV.add_(entropy_N[tile, None]).mul_(-of_entropy_N[tile, None])
+                if of_logp_N is not None:
+                    found_NV.sub_(of_logp_N[tile, None])
+                found_NV.mul_(p_NV)
+            if of_logp_N is not None:
+                found_NV.scatter_add_(-1, next_N[tile, None], of_logp_N[tile, None])
+            logits_NV[tile] = found_NV
+        return logits_NV, None, None
+
+
+def _precision(logits: Tensor) -> torch.dtype:
+    return torch.float64 if logits.dtype == torch.float64 else torch.float32
+
+
+def _tiles(logits_NV: Tensor) -> Iterator[slice]:
+    rows = max(1, _TILE // logits_NV.shape[1])
+    return (slice(start, start + rows) for start in range(0, len(logits_NV), rows))

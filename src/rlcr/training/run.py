@@ -205,12 +205,12 @@ def dataset(examples: Sequence[Example]) -> Dataset:
 def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
     """A recipe in TRL's words."""
     device = device_of(recipe)
-    accumulation = recipe.accumulation(PartialState().num_processes)
     return GRPOConfig(
         output_dir=str(out / CHECKPOINTS),
-        per_device_train_batch_size=recipe.micro_batch,
-        gradient_accumulation_steps=accumulation,
-        steps_per_generation=accumulation,  # otherwise resuming is not clean
+        # A step of the loop is a whole update: the loss cuts it into passes.
+        per_device_train_batch_size=recipe.completions // PartialState().num_processes,
+        gradient_accumulation_steps=1,
+        steps_per_generation=1,
         num_generations=recipe.group,
         max_completion_length=recipe.max_completion_tokens,
         temperature=recipe.temperature,
