@@ -1,0 +1,191 @@
+"""`rlcr confidence`: further columns of confidence on a run, trained classifiers, and the comparison."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from rlcr.cli.evaluating import Json, RunFolder
+from rlcr.progress import progress_bar
+
+app = typer.Typer(
+    help="Confidence from elsewhere: token probabilities, agreement, a probe, a classifier, recalibration.",
+    no_args_is_help=True,
+)
+
+Model = Annotated[str | None, typer.Option(metavar="MODEL", help="Probe: where the generating model is now.")]
+
+
+@app.command()
+def add(
+    source: Annotated[
+        str, typer.Argument(metavar="NAME", help="Source, or several joined by commas: agreement, probe, …")
+    ],
+    run: RunFolder,
+    name: Annotated[str | None, typer.Option("--as", metavar="COLUMN", help="Another name for it.")] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Learn from this run; default: across folds of the run's questions."
+        ),
+    ] = None,
+    of: Annotated[
+        str, typer.Option(metavar="COLUMN", help="temperature, platt, isotonic: what to recalibrate.")
+    ] = "verbalised",
+    model: Model = None,
+    layer: Annotated[int, typer.Option(help="Probe: 0 the word embeddings, -1 the last layer.")] = -1,
+    classifier: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="classifier: a folder of `train-classifier`.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="file: JSONL, CSV or Parquet with confidences.")
+    ] = None,
+    field: Annotated[str, typer.Option(metavar="COL", help="file: column of confidences.")] = "confidence",
+    id_field: Annotated[str, typer.Option("--id", metavar="COL", help="file: column of problem ids.")] = "id",
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps; default: the fastest there is.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16; default by device.")] = "auto",
+) -> None:
+    """Add a column of confidence to a run, and measure the run anew with it."""
+    from rlcr.confidence.sources import Options, add_columns
+
+    with progress_bar("embedding") as progress:
+        options = Options(train, of, model, layer, classifier, file, field, id_field, device, dtype, progress)
+        made = add_columns(run, [part.strip() for part in source.split(",")], options, name)
+    for added in made:
+        print(added.path)
+        for key, value in added.made.items():
+            if key not in ("source", "settings"):
+                print(f"  {key}: {value if isinstance(value, str) else json.dumps(value)}")
+
+
+@app.command("list")
+def list_(run: RunFolder) -> None:
+    """The columns of a run, and where each is from."""
+    from rlcr.confidence.columns import column_names, fresh_columns, provenance
+    from rlcr.records import open_run
+
+    opened = open_run(run)
+    _, stale = fresh_columns(opened)
+    for name in column_names(opened):
+        print(f"{name}: {stale.get(name) or provenance(opened, name).get('source', 'unknown')}")
+
+
+@app.command()
+def compare(
+    run: RunFolder,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples; 0 for none.", min=0)] = 1000,
+    as_json: Json = False,
+) -> None:
+    """All columns of a run in one table, and each against what the model stated."""
+    from rlcr.confidence.comparison import compare_columns
+    from rlcr.report.columns import print_columns
+
+    found = compare_columns(run, resamples=resamples)
+    if as_json:
+        print(json.dumps(found.to_dict()))
+    else:
+        print_columns(found)
+
+
+@app.command("train-classifier")
+def train_classifier(
+    run: RunFolder,
+    model: Annotated[str, typer.Option(help="Checkpoint to start from: folder or hub id, of any size.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write the classifier.")],
+    loss: Annotated[Literal["bce", "brier"], typer.Option(help="Cross-entropy, or squared error.")] = "bce",
+    part: Annotated[
+        Literal["solution", "analysis"],
+        typer.Option(help="What it reads: up to the answer, or all but the stated confidence."),
+    ] = "solution",
+    epochs: Annotated[float, typer.Option(min=0.01)] = 3.0,
+    batch: Annotated[int, typer.Option(help="Rows of an update.", min=1)] = 16,
+    micro_batch: Annotated[int, typer.Option(help="Rows at once.", min=1)] = 4,
+    lr: Annotated[float, typer.Option(min=0)] = 1e-5,
+    max_tokens: Annotated[int, typer.Option(help="Of a longer text the beginning is cut.", min=8)] = 2048,
+    seed: int = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted training.")] = False,
+) -> None:
+    """Train a classifier of right and wrong on the records of a run."""
+    from rlcr.confidence.classifier import ClassifierSettings
+    from rlcr.confidence.classifier import train_classifier as train
+    from rlcr.confidence.rows import read_rows
+
+    settings = ClassifierSettings(
+        loss=loss,
+        part=part,
+        epochs=epochs,
+        batch=batch,
+        micro_batch=min(micro_batch, batch),
+        lr=lr,
+        max_tokens=max_tokens,
+        seed=seed,
+    )
+    trained = train(read_rows(run), model, out, settings, resume=resume)
+    right, wrong, lost = (trained.counts[name] for name in ("correct", "wrong", "unscorable"))
+    print(out)
+    print(
+        f"records: {right:,} right, {wrong:,} wrong; {lost:,} unscorable, left out; {trained.cut:,} cut short"
+    )
+    held = trained.held_out
+    print(f"held-out Brier: {held['brier']:.4f}; always saying the base rate: {held['base_rate_brier']:.4f}")
+
+
+@app.command()
+def study(
+    baseline: Annotated[
+        Path, typer.Argument(metavar="BASELINE", help="Run whose solutions have no analysis.")
+    ],
+    analysis: Annotated[
+        Path, typer.Argument(metavar="ANALYSIS", help="Run of a model that analyses itself.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write the classifiers.")],
+    recipe: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Another recipe than the paper's (YAML).")
+    ] = None,
+    models: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Other models than the recipe's, joined by commas.")
+    ] = None,
+) -> None:
+    """Does an analysis help a classifier? The same one on two runs, at several sizes (one figure)."""
+    from rlcr.confidence.study import load_study, print_study, run_study
+
+    plan = load_study(recipe)
+    if models:
+        plan = plan.with_models([name.strip() for name in models.split(",")])
+    print_study(run_study(baseline, analysis, out, plan))
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="JSONL, CSV (both also .gz) or Parquet.", show_default=False)],
+    completion: Annotated[str, typer.Option(metavar="COL", help="Column of model outputs.")],
+    gold: Annotated[str, typer.Option(metavar="COL", help="Column of right answers; a list holds aliases.")],
+    question: Annotated[str, typer.Option(metavar="COL", help="Column of questions.")],
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
+    id: Annotated[str | None, typer.Option(metavar="COL", help="Column that identifies a question.")] = None,
+    correct: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column of verdicts, instead of verifying.")
+    ] = None,
+    format: Annotated[str, typer.Option(metavar="NAME", help="Tag set: rlvr, confidence or rlcr.")] = "rlcr",
+    verifier: Annotated[str, typer.Option(metavar="NAME", help="exact, math or choice.")] = "exact",
+    grading: Annotated[
+        Literal["strict", "paper"], typer.Option(help="strict, or as the paper's authors read and graded.")
+    ] = "strict",
+    task: Annotated[str | None, typer.Option(help="Name of the task; default: the file's.")] = None,
+    model: Annotated[str, typer.Option(help="What made them.")] = "imported",
+    as_json: Json = False,
+) -> None:
+    """Completions made anywhere as a run, for everything that reads runs."""
+    from rlcr.importing import Table, import_run
+    from rlcr.report.results import print_results
+
+    table = Table(completion, gold, question, id, correct)
+    found = import_run(
+        file, out, table, format=format, verifier=verifier, grading=grading, task=task, model=model
+    )
+    if as_json:
+        print(json.dumps(found.to_dict()))
+    else:
+        print_results(found)

@@ -1,0 +1,70 @@
+"""How probable the model found what it wrote, from the log-probabilities that the sampler returned.
+
+    answer-probability           mean of the probabilities of the answer's tokens (in the records already)
+    answer-probability-min       the least of them
+    answer-probability-product   their product: the probability of the whole answer, given what comes before
+    response-likelihood          exp(mean log-probability) of the whole response: length-normalised
+
+The answer's tokens are those that overlap its characters between the tags, without the tags; of a forced
+answer, those of the continuation. Log-probabilities are those of the untempered model. Local models always
+tell them, servers where they can. A response without an answer has no answer probability.
+
+Different from the paper: its span includes tag tokens, and spans of 30 tokens or more count as 0.5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rlcr.confidence.columns import Column
+from rlcr.errors import RlcrError
+from rlcr.records import Run
+
+Read = Callable[[Mapping[str, Any], str], float | None]
+
+
+def _least(record: Mapping[str, Any], grading: str) -> float | None:
+    logprobs = _answer(record, grading)
+    return _probability(min(logprobs)) if logprobs else None
+
+
+def _product(record: Mapping[str, Any], grading: str) -> float | None:
+    logprobs = _answer(record, grading)
+    return _probability(math.fsum(logprobs)) if logprobs else None
+
+
+def _likelihood(record: Mapping[str, Any], grading: str) -> float | None:
+    tokens, total = record.get("response_tokens"), record["logprob"]
+    if tokens is None and not record["repairs"]:
+        tokens = record["tokens"]  # records of before responses were counted apart
+    return _probability(total / tokens) if total is not None and tokens else None
+
+
+def _answer(record: Mapping[str, Any], grading: str) -> list[float]:
+    return record["answer_logprobs"].get(grading) or []
+
+
+def _probability(logprob: float) -> float:
+    # Rounding can leave a log-probability a hair above 0.
+    return min(1.0, math.exp(logprob))
+
+
+PROBABILITIES: dict[str, Read] = {
+    "answer-probability-min": _least,
+    "answer-probability-product": _product,
+    "response-likelihood": _likelihood,
+}
+
+
+def probabilities(run: Run, name: str) -> Column:
+    """One of the columns above."""
+    read, grading = PROBABILITIES[name], run.described["grading"]
+    column = {(r["id"], r["sample"]): read(r, grading) for r in run.records()}
+    if column and all(value is None for value in column.values()):
+        raise RlcrError(
+            f"{run.folder}: no log-probabilities in its records to make {name} of (the server told none);"
+            " evaluate with a server that does, or a local model"
+        )
+    return column

@@ -1,0 +1,264 @@
+"""Confidence columns side by side: on the terminal, and as the report's section.
+
+The report reads ``columns.json``, which `rlcr confidence compare` wrote, and the columns themselves; it
+measures nothing but the reliability curves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlcr import metrics
+from rlcr.confidence.columns import VERBALISED, Column, read_column, records_fingerprint
+from rlcr.confidence.comparison import COMPARISON, ColumnComparison
+from rlcr.errors import RlcrError
+from rlcr.records import open_run
+from rlcr.report.reading import UNSCORABLE, EvalRun, number_of
+from rlcr.report.shapes import Figure, Line, Panel, share_axis
+from rlcr.report.tables import Cell, Table, estimate_cell, mark_best
+from rlcr.report.tables import Column as Heading
+
+__all__ = ["COMPARISON", "print_columns", "section_of"]
+
+_MEASURED = (
+    ("auroc", Heading("AUROC", "up", interval=True)),
+    ("brier", Heading("Brier", "down", interval=True)),
+    ("brier_skill", Heading("Brier skill", "up", interval=True)),
+    ("ece", Heading("ECE", "down", interval=True)),
+    ("within", Heading("Within question", "up", interval=True)),
+)
+_CAPTION = (
+    "Within question: of a right and a wrong sample of the same question, how often the right one is more "
+    "confident. Coverage: the share of answers that are given a confidence; the best are marked among those "
+    "of the highest. Cost: forward passes over a sequence, and tokens, beyond the run itself, for each "
+    "answer."
+)
+_COUNTED = ("rows", "coverage", "passes", "tokens")
+_COMPARE = "`rlcr confidence compare` it again"
+_MOST_PANELS = 12
+
+
+def section_of(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table], Figure | None, list[str]]:
+    """The tables and the figure of a run's columns, and notes on what could not be read."""
+    tasks = stored.get("tasks")
+    if not isinstance(tasks, Mapping):
+        return [], None, [f"{run.label}: columns.json is not of the documented shape; {_COMPARE}"]
+    try:
+        now = records_fingerprint(open_run(run.folder))
+    except RlcrError as error:
+        return [], None, [f"{run.label}: {error}"]
+    if stored.get("records") != now:
+        return [], None, [f"{run.label}: columns.json is about the records as they were before; {_COMPARE}"]
+    tables, notes = column_tables(run, stored)
+    names = [str(row.get("name")) for found in tasks.values() for row in _results(found)]
+    figure, more = column_reliability(run, list(dict.fromkeys(names)))
+    return tables, figure, [*notes, *more]
+
+
+def _results(found: Any) -> list[Mapping[str, Any]]:
+    return [row for row in found if isinstance(row, Mapping)] if isinstance(found, list) else []
+
+
+def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
+    """For each task a table of all columns and one of their differences; and what could not be read."""
+    tables: list[Table] = []
+    told = stored.get("notes")
+    notes = [f"{run.label}: {note}" for note in (told if isinstance(told, list) else ())]
+    for task, found in stored["tasks"].items():
+        rows = _results(found)
+        where = f"{run.label}, {task}"
+        columns = (
+            Heading("Confidence", numeric=False),
+            *(heading for _, heading in _MEASURED),
+            Heading("Rows"),
+            Heading("Coverage"),
+            Heading("Passes"),
+            Heading("Tokens"),
+        )
+        cells = [_row(row) for row in rows]
+        name = f"columns-{run.label}-{task}".replace("/", "-").replace(" ", "-")
+        tables.append(
+            Table(name, f"Columns of confidence: {where}", columns, _marked(columns, cells), _CAPTION)
+        )
+        differences = [_difference(row) for row in rows if isinstance(row.get("minus_verbalised"), Mapping)]
+        if differences:
+            heads = tuple(Heading(f"Δ {h.heading}", h.better, interval=True) for _, h in _MEASURED)
+            caption = (
+                "Each column minus the stated confidence, paired on the answers where both give one. "
+                "Marked: those whose interval leaves out 0."
+            )
+            tables.append(
+                Table(
+                    f"{name}-differences",
+                    f"Against the stated confidence: {where}",
+                    (Heading("Confidence", numeric=False), *heads),
+                    tuple(differences),
+                    caption,
+                )
+            )
+    return tables, notes
+
+
+def _estimates(held: Any) -> list[Cell]:
+    cells = []
+    for name, _ in _MEASURED:
+        found = held.get(name) if isinstance(held, Mapping) else None
+        found = found if isinstance(found, Mapping) else {}
+        value, ends = number_of(found.get("value")), found.get("ci95")
+        low, high = map(number_of, ends) if isinstance(ends, list) and len(ends) == 2 else (math.nan,) * 2
+        known = not math.isnan(low) and not math.isnan(high)
+        cells.append(
+            estimate_cell(
+                None if math.isnan(value) else value,
+                low if known else None,
+                high if known else None,
+                note=str(found.get("note", "")),
+            )
+        )
+    return cells
+
+
+def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:
+    rows = number_of(row.get("rows"))
+    coverage = number_of(row.get("coverage"))
+    stored = row.get("cost")
+    each = [cost_each(stored if isinstance(stored, Mapping) else {}, name) for name in ("passes", "tokens")]
+    return (
+        Cell(str(row.get("name"))),
+        *_estimates(row.get("metrics")),
+        Cell("n/a") if math.isnan(rows) else Cell(f"{rows:,.0f}", rows),
+        Cell("n/a") if math.isnan(coverage) else Cell(f"{coverage:.3f}", coverage),
+        *(Cell("unknown") if math.isnan(value) else Cell(f"{value:,.3g}", value) for value in each),
+    )
+
+
+def cost_each(cost: Mapping[str, Any], name: str) -> float:
+    """Passes or tokens for one completion; NaN where they are not known."""
+    completions = number_of(cost.get("completions"))
+    return number_of(cost.get(name)) / completions if completions else math.nan
+
+
+def _marked(columns: Sequence[Heading], rows: Sequence[tuple[Cell, ...]]) -> tuple[tuple[Cell, ...], ...]:
+    """The best marked among the columns that give the most rows a confidence.
+
+    One that speaks only of some may have chosen the easy ones.
+    """
+    at = next(n for n, column in enumerate(columns) if column.heading == "Coverage")
+    most = max((row[at].value or 0 for row in rows), default=0)
+    whole = [n for n, row in enumerate(rows) if (row[at].value or 0) == most]
+    marked = dict(zip(whole, mark_best(columns, [rows[n] for n in whole]), strict=True))
+    return tuple(marked.get(n, row) for n, row in enumerate(rows))
+
+
+def _difference(row: Mapping[str, Any]) -> tuple[Cell, ...]:
+    cells = []
+    for cell, (_, heading) in zip(_estimates(row["minus_verbalised"]), _MEASURED, strict=True):
+        if cell.value is None:
+            cells.append(cell)
+            continue
+        cell = estimate_cell(cell.value, cell.low, cell.high, sign=True, note=cell.note)
+        if cell.low is not None and cell.high is not None and not cell.low <= 0 <= cell.high:
+            mark = "better" if (cell.low > 0) == (heading.better == "up") else "worse"
+            cell = Cell(cell.text, cell.value, cell.low, cell.high, mark, cell.note, sign=True)
+        cells.append(cell)
+    return (Cell(str(row.get("name"))), *cells)
+
+
+def column_reliability(run: EvalRun, names: Sequence[str]) -> tuple[Figure | None, list[str]]:
+    """Accuracy against confidence for each column of a run, all tasks together."""
+    panels, notes = [], []
+    for name in names[:_MOST_PANELS]:
+        try:
+            column = read_column(run.folder, name)
+        except RlcrError as error:
+            notes.append(f"{run.label}: {error}")
+            continue
+        if panel := _panel(run, name, column):
+            panels.append(panel)
+    if len(names) > _MOST_PANELS:
+        notes.append(f"{run.label}: of {len(names)} columns the first {_MOST_PANELS} are drawn")
+    if not panels:
+        return None, notes
+    label = f"column-reliability-{run.label}".replace("/", "-").replace(" ", "-")
+    return (
+        Figure(
+            name=label,
+            title=f"Reliability of each column: {run.label}",
+            caption="Accuracy against confidence in tenths; larger marks hold more answers.",
+            panels=tuple(panels),
+            legend=(),
+            about="column",
+        ),
+        notes,
+    )
+
+
+def _panel(run: EvalRun, name: str, column: Column) -> Panel | None:
+    rows = run.rows
+    given = [column.get((rows.ids[q], int(s))) for q, s in zip(rows.question, rows.sample, strict=True)]
+    confidence = np.array([math.nan if value is None else value for value in given], np.float64)
+    kept = ~np.isnan(confidence) & (rows.verdict != UNSCORABLE)
+    if not kept.any():
+        return None
+    curve = metrics.reliability_curve(rows.verdict[kept], confidence[kept], binning="decimal")
+    share = curve.count / curve.count.sum()
+    tips = [
+        f"{name}\nconfidence {q:.3f}\naccuracy {a:.3f}\n{n:,} answers"
+        for q, a, n in zip(curve.confidence, curve.accuracy, curve.count, strict=True)
+    ]
+    series = 0 if name == VERBALISED else 1
+    layers = (
+        Line((0, 1), (0, 1), dashed=True),
+        Line(curve.confidence, curve.accuracy, series, name, tips, marks=True, sizes=share.tolist()),
+    )
+    return Panel(name, share_axis("confidence"), share_axis("accuracy"), layers, square=True)
+
+
+# --- terminal ---------------------------------------------------------------------------------------
+
+
+def print_columns(found: ColumnComparison) -> None:
+    """The table on the terminal, task by task."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table as RichTable
+
+    from rlcr.report.results import console, estimate_text
+
+    out: Console = console()
+    for task, results in found.tasks.items():
+        table = RichTable(box=None, padding=(0, 2, 0, 0), title=escape(task), title_justify="left")
+        table.add_column("confidence", no_wrap=True)
+        for heading in (*(h.title for _, h in _MEASURED), "Δ AUROC", "Δ Brier", *_COUNTED):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for result in results:
+            less = result.minus_verbalised or {}
+            spent = [cost_each(result.cost, name) for name in ("passes", "tokens")]
+            table.add_row(
+                escape(result.name),
+                *(estimate_text(result.metrics[name]) for name, _ in _MEASURED),
+                *(_signed(less[name]) if name in less else "" for name in ("auroc", "brier")),
+                f"{result.rows:,}",
+                f"{result.coverage:.3f}",
+                *("?" if math.isnan(each) else f"{each:,.3g}" for each in spent),
+            )
+        out.print(table)
+    out.print(
+        "± and brackets: 95% intervals, resampling questions. Δ: minus verbalised, paired, where both give "
+        "one. Within question: chance that of a right and a wrong sample of one question the right one is "
+        "more confident. Passes and tokens: for each row, beyond the run.",
+        soft_wrap=True,
+    )
+    for note in found.notes:
+        out.print(escape(f"note: {note}"), soft_wrap=True)
+
+
+def _signed(estimate: metrics.Estimate) -> str:
+    if estimate.value is None:
+        return "n/a"
+    ends = "" if estimate.low is None else f" \\[{estimate.low:+.3f}, {estimate.high:+.3f}]"
+    return f"{estimate.value:+.3f}{ends}"
