@@ -90,7 +90,7 @@ def test_a_run_from_problems_to_results(tmp_path: Path) -> None:
     assert task.confidences["answer-probability"].overall.n == 60
     record = records_of(tmp_path / "run")[0]
     assert record["answer_logprobs"]
-    assert record["confidences"]["verbalized"] == record["confidence"]
+    assert record["confidences"]["verbalised"] == record["confidence"]
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["settings"]["temperature"] == 0.7
     assert len(run["settings"]["tasks"][settings.tasks[0]]["sha256"]) == 64

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from rlcr.tasks.arms import Arms
 from rlcr.tasks.arms_optimum import exact_evaluation, optimum
 from rlcr.training.embedded import Lessons
 
-SHORT = {
+SHORT: dict[str, Any] = {
     "ways": quickstart.WAYS[1:2],
     "lessons": Lessons(documents=2000, steps=60),
     "overrides": {"updates": 2, "prompts": 8, "micro_batch": 32},

@@ -90,6 +90,15 @@ def test_a_group_without_a_scorable_response_has_no_advantages() -> None:
     )
 
 
+@pytest.mark.parametrize("size", [3, 6, 7, 12])
+def test_equal_rewards_have_exactly_no_advantage(size: int) -> None:
+    rewards = np.full((1, size + 1), 0.1)
+    rewards[0, 0] = 5.0  # cannot be scored, so does not make a difference
+    scorable = np.arange(size + 1)[None, :] > 0
+    assert 0.1 - sum([0.1] * 6) / 6 != 0  # what rounding would leave
+    np.testing.assert_array_equal(group_advantages(rewards, scorable), 0)
+
+
 rewards_PG = st.lists(st.lists(st.floats(-10, 10), min_size=4, max_size=4), min_size=1, max_size=5).map(
     np.array
 )

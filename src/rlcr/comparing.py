@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlcr import metrics
+from rlcr.confidence.columns import VERBALISED, Column, read_column
 from rlcr.errors import RlcrError
 from rlcr.records import PROBLEMS, Run, open_run
 from rlcr.tasks import read_problems
@@ -27,6 +28,7 @@ _SETTINGS = (
     "seed",
     "mode",
     "tokenizer",
+    "adaptive",
 )
 
 
@@ -43,8 +45,13 @@ class RunComparison:
         return {"tasks": tasks, "notes": list(self.notes)}
 
 
-def compare_runs(folder_a: Path, folder_b: Path, *, resamples: int = 1000) -> RunComparison:
-    """Compare two finished runs on the problems that both hold and could score."""
+def compare_runs(
+    folder_a: Path, folder_b: Path, *, confidence: str = VERBALISED, resamples: int = 1000
+) -> RunComparison:
+    """Compare two finished runs on the problems that both hold and could score.
+
+    ``confidence`` names the column of both runs (see :mod:`rlcr.confidence.columns`).
+    """
     a, b = open_run(folder_a), open_run(folder_b)
     tasks_a, tasks_b = a.settings["tasks"], b.settings["tasks"]
     shared = sorted(tasks_a.keys() & tasks_b.keys())
@@ -59,7 +66,7 @@ def compare_runs(folder_a: Path, folder_b: Path, *, resamples: int = 1000) -> Ru
         sizes = f"{tasks_a[task]['size']:,} against {tasks_b[task]['size']:,} problems"
         notes.append(f"{task}: {sizes}, not all the same; the pairs are those with the same id and content")
     same = _same_problems(a, b) if other else None
-    answers_a, answers_b = _by_task(a, same), _by_task(b, same)
+    answers_a, answers_b = (_by_task(run, read_column(run, confidence), same) for run in (a, b))
     found = {
         task: _compare(task, answers_a.get(task, _Answers()), answers_b.get(task, _Answers()), resamples)
         for task in shared
@@ -69,11 +76,19 @@ def compare_runs(folder_a: Path, folder_b: Path, *, resamples: int = 1000) -> Ru
 
 def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
     for name in _SETTINGS:
-        if a[name] != b[name]:
-            yield f"{name}: {a[name]} against {b[name]}"
+        if (was := a.get(name)) != (now := b.get(name)):
+            yield f"{name}: {_told(was)} against {_told(now)}"
     if a["prompt_text"] != b["prompt_text"]:
         names = f"{a['prompt']} against {b['prompt']}"
         yield f"prompt: {names}" + (", which has another text" if a["prompt"] == b["prompt"] else "")
+
+
+def _told(value: Any) -> str:
+    """A setting in words. Of an adaptive run only the first round is compared."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    told = ", ".join(f"{name} {setting}" for name, setting in value.items())
+    return f"{told} (compared by the first {value['first']} samples)" if "first" in value else told
 
 
 def _same_problems(a: Run, b: Run) -> set[str]:
@@ -101,13 +116,14 @@ class _Answers:
         )
 
 
-def _by_task(run: Run, only: set[str] | None) -> dict[str, _Answers]:
+def _by_task(run: Run, column: Column, only: set[str] | None) -> dict[str, _Answers]:
     tasks: dict[str, _Answers] = {}
-    for record in run.records():
+    for record in run.independent_records():
         if record["verdict"] != "unscorable" and (only is None or record["id"] in only):
             answers = tasks.setdefault(record["task"], _Answers())
             answers.correct.append(record["verdict"] == "correct")
-            answers.confidence.append(np.nan if record["confidence"] is None else record["confidence"])
+            stated = column.get((record["id"], record["sample"]))
+            answers.confidence.append(np.nan if stated is None else stated)
             answers.question.append(record["id"])
     return tasks
 

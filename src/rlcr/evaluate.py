@@ -6,12 +6,15 @@ From Python the same is :func:`evaluate`; :func:`rescore` grades a finished run 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rlcr.adaptive import run_adaptively, write_adaptive
+from rlcr.confidence.columns import fresh_columns
 from rlcr.errors import RlcrError
 from rlcr.facts import run_facts
 from rlcr.judging import open_judge
@@ -38,6 +41,9 @@ from rlcr.stages import Evaluation, Watch, grade, run_stages
 from rlcr.tasks import TaskSet, load, read_problems, write_problems
 from rlcr.tasks.take import check_ids
 from rlcr.verify import Grading, Verifier
+from rlcr.voting.stopping import Rule
+
+log = logging.getLogger(__name__)
 
 _PACKAGES = ("rlcr", "torch", "transformers", "openai", "math-verify", "numpy")
 _RESCORE_BATCH = 2000
@@ -64,6 +70,12 @@ class Settings:
     verifier: str | None = None
     judge: str | None = None
     prompt: str | None = None
+    adaptive: float | None = None
+    """Sample a problem only until its leading answer is this safe; ``samples`` is then the budget."""
+
+    def rule(self) -> Rule | None:
+        """When to stop sampling a problem, if that depends on its answers."""
+        return None if self.adaptive is None else Rule(budget=self.samples, safety=self.adaptive)
 
     def sampling(self) -> Sampling:
         """How to sample."""
@@ -90,6 +102,7 @@ def evaluate(
     out = Path(out)
     if len(set(settings.tasks)) < len(settings.tasks):
         raise RlcrError(f"a task is named twice: {', '.join(settings.tasks)}")
+    rule = settings.rule()
     method = _method(settings)
     prompt = _prompt(settings, method)
     task_sets = [_load(settings, name, data_dir) for name in settings.tasks]
@@ -111,7 +124,7 @@ def evaluate(
         run = resume_run(out, resolved) if resume else create_run(out, resolved, graded, run_facts(_PACKAGES))
         if not (out / PROBLEMS).exists():
             write_problems(out / PROBLEMS, problems)
-        if len(run.done) < run.total:
+        if not run.finished:
             evaluation = Evaluation(
                 problems=problems,
                 method=method,
@@ -122,7 +135,10 @@ def evaluate(
                 judge=open_judge(judging) if judging else None,
                 task_of={problem.id: task.task for task in task_sets for problem in task.problems},
             )
-            run_stages(evaluation, sampler, run, watch)
+            if rule:
+                run_adaptively(evaluation, sampler, run, rule, watch)
+            else:
+                run_stages(evaluation, sampler, run, watch)
         return write_results(run)
 
 
@@ -136,7 +152,8 @@ def rescore(
     """Read, verify and measure a run anew from its records. Nothing is sampled.
 
     Without arguments as the run is graded, with whatever the parser and the verifiers have learned since.
-    The records are replaced whole.
+    The records are replaced whole. Verdicts that came with an imported table are replaced only if a verifier
+    is named.
     """
     run = open_run(Path(folder))
     with locked(run.folder):
@@ -144,6 +161,8 @@ def rescore(
         how: Grading = grading or run.graded["grading"]
         verifier = verifier or run.graded["verifier"]
         judge = judge or run.graded["judge"]
+        if verifier is None and (told := run.settings.get("verdicts")):
+            raise RlcrError(f"{run.folder}: its verdicts are {told}; --verifier NAME grades it anew instead")
         problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
         if verifier:
             problems = {name: replace(problem, verifier=verifier) for name, problem in problems.items()}
@@ -167,8 +186,17 @@ def _regraded(
 
 
 def write_results(run: Run) -> Results:
-    """Measure the records of a run and write results.json, results.md and results.tex beside them."""
-    results = measure_records(run.records(), run.described)
+    """Measure the records of a run and write results.json, results.md and results.tex beside them.
+
+    Of an adaptive run these are about the first round: questions that took more must not weigh more. What
+    the votes came to is in adaptive.json.
+    """
+    if run.settings.get("adaptive"):
+        write_adaptive(run)
+    columns, stale = fresh_columns(run)
+    for name, why in stale.items():
+        log.warning("%s: confidence column %s is left out: %s", run.folder, name, why)
+    results = measure_records(run.independent_records(), run.described, columns)
     write_whole(run.folder / RESULTS, json.dumps(results.to_dict(), indent=2) + "\n")
     write_whole(run.folder / "results.md", tables.markdown(results))
     write_whole(run.folder / "results.tex", tables.latex(results))
@@ -245,6 +273,7 @@ def _resolved(
         "temperature": settings.sampling().temperature,
         "prompt": prompt.name,
         "prompt_text": prompt.text,
+        "adaptive": rule.to_dict() if (rule := settings.rule()) else None,
         "tasks": {task.task: task.provenance() for task in task_sets},
     }
     return json.loads(json.dumps(resolved))

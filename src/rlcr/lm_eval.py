@@ -74,7 +74,7 @@ def _results(task: str, metrics: dict[str, Any]) -> dict[str, Any]:
 def _samples(run: Run, task: str) -> Any:
     problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
     numbers = {name: number for number, name in enumerate(problems)}
-    for record in run.records():
+    for record in run.independent_records():
         if record["task"] != task:
             continue
         problem = problems[record["id"]]

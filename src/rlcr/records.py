@@ -4,6 +4,7 @@
     problems.jsonl     the problems, so that a run can be rescored without its data sources
     records.jsonl      one line for each finished completion, append-only
     unfinished.jsonl   replies of completions that still wait for a forced continuation
+    adaptive.json      of a run with as many samples as each question needs: written when it is finished
 
 Lines are appended whole. A line that a crash cut short is dropped when the run is taken up again, and the
 completion made anew. Whoever writes to a run holds its lock (``.lock``), which ends with the process.
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 Key = tuple[str, int]
 
 RUN, RECORDS, UNFINISHED, PROBLEMS = "run.json", "records.jsonl", "unfinished.jsonl", "problems.jsonl"
+ADAPTIVE = "adaptive.json"
 _LOCK = ".lock"
 
 # A record begins with its key, so that resuming need not parse the rest of a long line.
@@ -55,7 +57,7 @@ class Run:
 
     @property
     def total(self) -> int:
-        """The completions of the whole run."""
+        """The completions of the whole run; of an adaptive one, the budget."""
         return self.settings["samples"] * sum(task["size"] for task in self.settings["tasks"].values())
 
     @property
@@ -66,6 +68,14 @@ class Run:
     def records(self) -> Iterator[dict[str, Any]]:
         """Every finished completion."""
         return read_lines(self.records_path)
+
+    def independent_records(self) -> Iterator[dict[str, Any]]:
+        """The completions that do not depend on what others said: of an adaptive run, its first round.
+
+        How many samples came later was decided by answers, so that hard questions would weigh more.
+        """
+        rule = self.settings.get("adaptive")
+        return (r for r in self.records() if not rule or r["sample"] < rule["first"])
 
     @cached_property
     def done(self) -> frozenset[Key]:
@@ -79,9 +89,19 @@ class Run:
             if key not in self.done:
                 yield json.loads(line.decode("utf-8", "surrogatepass"))
 
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to sample.
+
+        Of an adaptive run nobody can tell beforehand how much that is.
+        """
+        if self.settings.get("adaptive"):
+            return (self.folder / ADAPTIVE).exists()
+        return len(self.done) >= self.total
+
     def check_finished(self) -> None:
         """Raise if completions are missing."""
-        if len(self.done) < self.total:
+        if not self.finished:
             # What is missing is not a random part: responses that need repairs come last.
             raise RlcrError(
                 f"{self.folder}: unfinished ({len(self.done):,} of {self.total:,});"
@@ -197,7 +217,7 @@ def resume_run(folder: Path, settings: dict[str, Any]) -> Run:
     if changed:
         raise RlcrError(f"{folder}: cannot be resumed with other settings: {'; '.join(changed)}")
     for name in (RECORDS, UNFINISHED):
-        _drop_torn_line(folder / name)
+        drop_torn_line(folder / name)
     return run
 
 
@@ -214,7 +234,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def _drop_torn_line(path: Path) -> None:
+def drop_torn_line(path: Path) -> None:
     """Cut a file after its last line break."""
     with contextlib.suppress(FileNotFoundError), open(path, "rb+") as file:
         end = file.seek(0, os.SEEK_END)

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rlcr import metrics
+from rlcr.confidence.columns import read_column
 from rlcr.errors import RlcrError
 from rlcr.measure import Columns, Measurement
+from rlcr.records import Key, open_run
 
 RESULTS = "results.json"
 
@@ -34,10 +36,10 @@ class _TaskColumns:
     def scored(self) -> int:
         return self.completions - self.unscorable.total()
 
-    def add(self, record: Mapping[str, Any]) -> None:
+    def add(self, record: Mapping[str, Any], further: Mapping[str, float | None]) -> None:
         question = self.questions.setdefault(record["id"], len(self.questions))
         correct = None if record["verdict"] == "unscorable" else record["verdict"] == "correct"
-        for name, confidence in record["confidences"].items():
+        for name, confidence in (*record["confidences"].items(), *further.items()):
             self.columns.setdefault(name, Columns()).add(correct, confidence, question=question)
         self.completions += 1
         self.tokens += record["tokens"]
@@ -66,11 +68,11 @@ class TaskResult:
     @property
     def summary(self) -> metrics.Summary:
         """The metrics of the confidence that the model stated."""
-        return self.confidences["verbalized"].overall
+        return self.confidences["verbalised"].overall
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: the metrics of the stated confidence; those of other sources under "confidences"."""
-        others = {name: m.overall.to_dict() for name, m in self.confidences.items() if name != "verbalized"}
+        others = {name: m.overall.to_dict() for name, m in self.confidences.items() if name != "verbalised"}
         return self.summary.to_dict() | {
             "completions": self.completions,
             "tokens": self.mean_tokens,
@@ -104,16 +106,30 @@ class Results:
 
 
 def measure_records(
-    records: Iterable[Mapping[str, Any]], settings: Mapping[str, Any], *, resamples: int = 1000
+    records: Iterable[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    columns: Mapping[str, Mapping[Key, float | None]] | None = None,
+    *,
+    resamples: int = 1000,
 ) -> Results:
-    """Measure records, whatever their order: they are the same results for the same records."""
+    """Measure records, whatever their order: they are the same results for the same records.
+
+    ``columns`` are further sources of confidence, beside those that the records hold.
+    """
     wanted = ("task", "id", "sample", "verdict", "reason", "confidences", "tokens", "repairs", "unrepaired")
     rows = [{name: record[name] for name in (*wanted, "verifier", "finish_reason")} for record in records]
     # Sorted, since the bootstrap draws by position: a resumed run must get the intervals of a whole one.
     rows.sort(key=lambda row: (row["task"], row["id"], row["sample"]))
     gathered: dict[str, _TaskColumns] = {}
     for row in rows:
-        gathered.setdefault(row["task"], _TaskColumns()).add(row)
+        if "verbalised" not in row["confidences"]:
+            raise RlcrError(
+                f"{row['id']}, sample {row['sample']}: graded by another version of rlcr, which named the"
+                " stated confidence otherwise; `rlcr rescore` the run first"
+            )
+        key = row["id"], row["sample"]
+        further = {name: column.get(key) for name, column in (columns or {}).items()}
+        gathered.setdefault(row["task"], _TaskColumns()).add(row, further)
     unscored = {name: dict(task.unscorable) for name, task in sorted(gathered.items()) if not task.scored}
     if len(unscored) == len(gathered):
         raise RlcrError(f"nothing to measure: no completion could be scored ({unscored})")
@@ -130,7 +146,7 @@ def _result(task: _TaskColumns, resamples: int) -> TaskResult:
     measured = {
         name: columns.measure(resamples=resamples)
         for name, columns in task.columns.items()
-        if name == "verbalized" or columns.states_any()
+        if name == "verbalised" or columns.states_any()
     }
     n = task.completions
     return TaskResult(
@@ -156,3 +172,23 @@ def load_results(folder: Path) -> dict[str, Any]:
         ) from None
     except ValueError:
         raise RlcrError(f"{path}: not whole JSON; `rlcr rescore {folder}` writes it anew") from None
+
+
+def run_columns(folder: Path, confidence: str) -> Columns:
+    """Verdicts of a run with one of its confidence columns, grouped by task where there are several."""
+    run = open_run(folder)
+    run.check_finished()
+    stated = read_column(run, confidence)
+    several = len(run.settings["tasks"]) > 1
+    columns, questions = Columns(), {}
+    for record in run.independent_records():
+        if "verdict" not in record:
+            raise RlcrError(f"{folder}: {record['id']} has no verdict; `rlcr rescore` the run first")
+        correct = None if record["verdict"] == "unscorable" else record["verdict"] == "correct"
+        columns.add(
+            correct,
+            stated.get((record["id"], record["sample"])),
+            question=questions.setdefault(record["id"], len(questions)),
+            group=record["task"] if several else None,
+        )
+    return columns

@@ -171,7 +171,8 @@ def group_advantages(rewards_PG: Floats, scorable_PG: Bools | None = None) -> Fl
     """Reward minus the mean of its group, without division by the group's spread; unscorable ones get 0.
 
     Rows are prompts, columns the completions of each. Dividing by the standard deviation, as GRPO often
-    does, makes models overconfident, so the paper leaves it out.
+    does, makes models overconfident, so the paper leaves it out. Equal rewards give 0 exactly, although their
+    mean may be rounded: who asks whether there is anything to learn asks for 0.
 
     >>> group_advantages(np.array([[1.0, 0.0, 5.0]]), np.array([[True, True, False]]))
     array([[ 0.5, -0.5,  0. ]])
@@ -180,7 +181,9 @@ def group_advantages(rewards_PG: Floats, scorable_PG: Bools | None = None) -> Fl
         scorable_PG = np.ones_like(rewards_PG, dtype=bool)
     count_P1 = np.maximum(scorable_PG.sum(axis=1, keepdims=True), 1)
     mean_P1 = np.where(scorable_PG, rewards_PG, 0.0).sum(axis=1, keepdims=True) / count_P1
-    return np.where(scorable_PG, rewards_PG - mean_P1, 0.0)
+    high_P1 = np.where(scorable_PG, rewards_PG, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)
+    low_P1 = np.where(scorable_PG, rewards_PG, np.inf).min(axis=1, keepdims=True, initial=np.inf)
+    return np.where(scorable_PG & (high_P1 != low_P1), rewards_PG - mean_P1, 0.0)
 
 
 _HALF = 0.5  # the authors' weight of every part

@@ -93,6 +93,8 @@ class _Draft:
     """Compact, since all drafts of a lot may wait for their repairs at the same time."""
     tokens: int = 0
     prompt_tokens: int = 0
+    response_tokens: int = 0
+    """Without those of forced continuations: what ``logprob`` is the sum over."""
     logprob: float | None = None
     answer_logprobs: dict[Grading, list[float]] = field(default_factory=dict)
     """Of the answer that each grading reads, where there are any."""
@@ -219,6 +221,7 @@ class _Session:
             draft.text, draft.think_open = completion.text, completion.think_open
             draft.finish_reason, draft.prompt_tokens = completion.finish_reason, completion.prompt_tokens
             draft.token_ids = array("i", completion.token_ids)
+            draft.response_tokens = len(completion.logprobs) or completion.completion_tokens
             if completion.logprobs:
                 draft.logprob = math.fsum(completion.logprobs)
                 draft.answer_logprobs = self._answer_logprobs(completion)
@@ -333,7 +336,7 @@ def _to_reply(stage: str, draft: _Draft, completion: Completion, next_stage: str
         told = {"text": completion.text, "tokens": completion.completion_tokens}
         return reply | told | {"answer_logprobs": draft.answer_logprobs}
     names = ("text", "think_open", "finish_reason", "tokens", "prompt_tokens", "logprob", "seconds")
-    kept = {name: getattr(draft, name) for name in (*names, "answer_logprobs")}
+    kept = {name: getattr(draft, name) for name in (*names, "response_tokens", "answer_logprobs")}
     # Wanted only to continue from.
     kept["token_ids"] = [] if next_stage is None else draft.token_ids.tolist()
     return reply | {"draft": kept}
@@ -373,6 +376,7 @@ def _to_record(draft: _Draft, evaluation: Evaluation) -> dict[str, Any]:
         "finish_reason": draft.finish_reason,
         "tokens": draft.tokens,
         "prompt_tokens": draft.prompt_tokens,
+        "response_tokens": draft.response_tokens,
         "logprob": draft.logprob,
         "answer_logprobs": draft.answer_logprobs,
         "seconds": draft.seconds,
@@ -421,7 +425,7 @@ def _graded(
     return {
         "answer": answer,
         "confidence": confidence,
-        "confidences": {"verbalized": confidence, "answer-probability": probability},
+        "confidences": {"verbalised": confidence, "answer-probability": probability},
         "verdict": verdict.outcome,
         "reason": verdict.reason,
         "verifier": problem.verifier,

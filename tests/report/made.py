@@ -65,7 +65,7 @@ def record(
         "seconds": 0.5,
         "answer": answer,
         "confidence": confidence,
-        "confidences": {"verbalized": confidence, "answer-probability": 0.9},
+        "confidences": {"verbalised": confidence, "answer-probability": 0.9},
         "verdict": verdict,
         "reason": "the gold cannot be read" if verdict == "unscorable" else "",
         "verifier": "exact",
@@ -77,7 +77,14 @@ def record(
 
 
 def problem(name: str, question: str, gold: str) -> dict[str, Any]:
-    return {"id": name, "question": question, "gold": [gold], "verifier": "exact"}
+    return {
+        "id": name,
+        "question": question,
+        "gold": [gold],
+        "verifier": "exact",
+        "instruction": "",
+        "extras": {},
+    }
 
 
 def write_run(
@@ -242,11 +249,41 @@ ARTEFACTS: dict[str, Any] = {
             ]
         }
     },
-    "confidence.json": {
-        "tasks": {"gsm8k": {"spread": [abs(random.Random(i).gauss(0, 0.08)) for i in range(400)]}}
+    "analyses.json": {
+        "tasks": {
+            "gsm8k": [
+                {
+                    "name": "mean of k analyses",
+                    "metric": "Brier score",
+                    "n": [1, 2, 3, 4],
+                    "value": [0.22, 0.21, 0.205, 0.2],
+                    "low": [0.2, 0.19, None, 0.18],
+                    "high": [0.24, 0.23, None, 0.22],
+                }
+            ]
+        }
     },
     "coherence.json": {
-        "tasks": {"gsm8k": {"sums": [abs(random.Random(i).gauss(1.1, 0.3)) for i in range(350)]}}
+        "tasks": {
+            "gsm8k": {
+                "sums": [abs(random.Random(i).gauss(1.1, 0.3)) for i in range(350)],
+                "spread": [abs(random.Random(i).gauss(0, 0.08)) for i in range(400)],
+            }
+        }
+    },
+    "selective.json": {
+        "precision": 0.9,
+        "tasks": {
+            "gsm8k": {
+                "checks": [
+                    {
+                        "threshold": {"value": 0.8, "ci95": [0.7, 0.9]},
+                        "precision": {"value": 0.91, "ci95": [0.85, 0.96]},
+                        "coverage": {"value": 0.4, "ci95": [0.33, 0.47]},
+                    }
+                ]
+            }
+        },
     },
     "classifier_sizes.json": {
         "tasks": {

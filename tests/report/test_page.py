@@ -252,13 +252,14 @@ def torn(folder: Path) -> None:
 def junk_files(folder: Path) -> None:
     for name in ("results.json", "run.json", "voting.json", "coherence.json"):
         (folder / name).write_bytes(b"\x80\x00junk")
-    (folder / "confidence.json").write_text("[" * 100_000)
+    (folder / "analyses.json").write_text("[" * 100_000)
 
 
 def wrong_shapes(folder: Path) -> None:
     shapes = {
         "voting.json": {"tasks": {"t": [{"n": [1, 2], "value": [0.1]}]}},
-        "confidence.json": {"tasks": {"t": {"spread": ["a"]}}},
+        "analyses.json": {"tasks": {"t": [{"n": [1], "value": [0.1], "low": [1, 2]}]}},
+        "selective.json": {"tasks": {"t": {"checks": [{"threshold": 3}]}}},
         "coherence.json": {"tasks": []},
         "classifier_sizes.json": {"tasks": {"t": [{"metrics": 3}]}},
         "results.json": {"settings": [], "tasks": {"t": 3}, "macro": {"tasks": ["t"]}},
@@ -308,7 +309,7 @@ def test_what_is_missing_is_said(tmp_path: Path, spoil: Callable[[Path], None], 
         ([record(f"q{n}", "t") for n in range(5)], "AUROC n/a"),
         ([record(f"q{n}", "t", verdict="wrong", confidence=0.0) for n in range(5)], "ECE 0.000"),
         ([record(f"q{n}", "t", verdict="unscorable") for n in range(5)], "none of its 5 answers could be scored"),
-        ([record(f"q{n}", "t", confidence=None, confidences={"verbalized": None}) for n in range(5)], "none of its 5 scored answers states a confidence"),
+        ([record(f"q{n}", "t", confidence=None, confidences={"verbalised": None}) for n in range(5)], "none of its 5 scored answers states a confidence"),
         ([record("q", "t")], "n = 1"),
     ],
 )  # fmt: skip
@@ -443,7 +444,23 @@ def test_tables_as_text() -> None:
 
 
 def test_labels_tell_folders_apart(tmp_path: Path) -> None:
-    assert labels([Path("x/a/eval"), Path("x/b/eval")]) == ["a/eval", "b/eval"]
+    assert labels([Path("x/a/eval"), Path("x/b/eval")]) == ["a", "b"]
+    assert labels([Path("x/eval"), Path("x/b/eval")]) == ["x", "b"]
+    assert labels([Path("x/a"), Path("x/b"), Path("y/b")]) == ["x/a", "x/b", "y/b"]
+
+
+def test_a_training_and_the_evaluation_of_its_model_have_one_colour(tmp_path: Path) -> None:
+    folders = []
+    for name in ("one", "two"):
+        folders.append(made_training(tmp_path / name / "train", updates=3, evals=0))
+        run = made_run(tmp_path / name / "eval", "rlcr", {"toy": 20})
+        stored = json.loads((run / "run.json").read_text())
+        stored["settings"]["model"] = str(tmp_path / name / "train" / "model")
+        (run / "run.json").write_text(json.dumps(stored))
+    other = made_training(tmp_path / "three" / "train", updates=3, evals=0)
+    found = read_runs([*reversed(folders), other, tmp_path / "one" / "eval", tmp_path / "two" / "eval"])
+    assert {run.label: run.colour for run in found.trainings} == {"one": 0, "two": 1, "three": 2}
+    assert [run.label for run in found.evals] == ["one", "two"]
 
 
 def test_write_report_leaves_what_was_there(runs: dict[str, Path], tmp_path: Path) -> None:

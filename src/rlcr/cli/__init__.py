@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import rlcr
-from rlcr.cli import evaluating, measuring, reporting, starting, tasks, training, warmup
+from rlcr.cli import confidence, evaluating, measuring, reporting, starting, tasks, training, voting, warmup
 from rlcr.errors import RlcrError
 
 app = typer.Typer(
@@ -26,6 +26,12 @@ app.add_typer(tasks.app, name="tasks")
 app.command("eval")(evaluating.eval_)
 app.command("rescore")(evaluating.rescore)
 app.command("compare")(evaluating.compare)
+app.command("vote")(voting.vote)
+app.command("coherence")(voting.coherence)
+app.command("select")(voting.select)
+app.command("analyses")(voting.analyses)
+app.add_typer(confidence.app, name="confidence")
+app.command("import")(confidence.import_)
 app.command("export")(evaluating.export)
 app.command("report")(reporting.report)
 app.command("quickstart")(starting.quickstart)

@@ -11,6 +11,7 @@ import typer
 
 from rlcr import comparing, lm_eval, results
 from rlcr import evaluate as evaluation
+from rlcr.adaptive import votes_told
 from rlcr.errors import RlcrError
 from rlcr.progress import RunProgress
 from rlcr.records import RUN
@@ -40,6 +41,14 @@ def eval_(
     split: Annotated[str, typer.Option(help="Split of the tasks.")] = "test",
     limit: Annotated[int | None, typer.Option(help="Problems of each task; default: all.", min=1)] = None,
     samples: Annotated[int, typer.Option(help="Samples of each problem.", min=1)] = 1,
+    adaptive: Annotated[
+        bool,
+        typer.Option("--adaptive", help="Stop once a problem's answer is safe; --samples is the budget."),
+    ] = False,
+    safety: Annotated[
+        float | None,
+        typer.Option(help="With --adaptive: chance that the leading answer stays ahead; default 0.95."),
+    ] = None,
     max_tokens: Annotated[int, typer.Option(help="Tokens of a response at most.", min=1)] = 4096,
     temperature: Annotated[
         float | None, typer.Option(help="Default: 0 for one sample, 0.7 for several.", min=0)
@@ -78,6 +87,8 @@ def eval_(
     as_json: Json = False,
 ) -> None:
     """How accurate and how calibrated is this model?"""
+    if safety is not None and not adaptive:
+        raise RlcrError("--safety is for --adaptive: give both, or neither")
     settings = evaluation.Settings(
         model=model,
         tasks=tuple(name.strip() for name in task.split(",")),
@@ -92,6 +103,7 @@ def eval_(
         verifier=verifier,
         judge=judge,
         prompt=prompt,
+        adaptive=(0.95 if safety is None else safety) if adaptive else None,
     )
     watching: list[RunProgress] = []
 
@@ -121,6 +133,9 @@ def eval_(
         for progress in watching:
             progress.close()
     _show(found, as_json)
+    if adaptive and not as_json:
+        for line in votes_told(out):
+            print(line)
 
 
 def rescore(
@@ -139,10 +154,13 @@ def rescore(
 def compare(
     run_a: Annotated[Path, typer.Argument(metavar="RUN_A")],
     run_b: Annotated[Path, typer.Argument(metavar="RUN_B")],
+    confidence: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Confidence column of both runs; see `rlcr confidence`.")
+    ] = "verbalised",
     as_json: Json = False,
 ) -> None:
     """Paired differences between two runs on the same questions: the second minus the first."""
-    found = comparing.compare_runs(run_a, run_b)
+    found = comparing.compare_runs(run_a, run_b, confidence=confidence)
     if as_json:
         print(json.dumps(found.to_dict()))
     else:

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from rlcr import grading as grader
-from rlcr import measure, scoring
+from rlcr import measure, results, scoring
+from rlcr.errors import RlcrError
 from rlcr.progress import progress_bar
+from rlcr.records import RUN
 from rlcr.report import figures, terminal
 
 Table = Annotated[Path, typer.Argument(help="JSONL, CSV (both also .gz) or Parquet.", show_default=False)]
+TableOrRun = Annotated[
+    Path, typer.Argument(help="JSONL, CSV (both also .gz), Parquet, or a run's folder.", show_default=False)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 Resamples = Annotated[int, typer.Option(help="Bootstrap resamples behind the intervals; 0 for none.", min=0)]
 
 
 def metrics(
-    file: Table,
-    correct: Annotated[str, typer.Option(metavar="COL", help="Column of verdicts: 1 or 0, true or false.")],
-    confidence: Annotated[str, typer.Option(metavar="COL", help="Column of confidences from 0 to 1.")],
+    file: TableOrRun,
+    correct: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Column of verdicts: 1 or 0, true or false. A run has them."),
+    ] = None,
+    confidence: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Column of confidences from 0 to 1; see `rlcr confidence`."),
+    ] = None,
     by: Annotated[
         str | None, typer.Option(metavar="COL", help="Also measure each group of rows, and their average.")
     ] = None,
@@ -41,10 +53,20 @@ def metrics(
     """
     if plot:
         figures.check_name(plot)
-    with progress_bar("reading") as reading:
-        columns = measure.read_columns(
-            file, correct=correct, confidence=confidence, by=by, question=question, progress=reading
-        )
+    if os.path.exists(file / RUN):  # os.path, since a name that is too long is no error to it
+        for name, given in (("correct", correct), ("by", by), ("question", question)):
+            if given:
+                raise RlcrError(
+                    f"{file}: a run has its own verdicts, tasks and questions; leave out --{name}"
+                )
+        columns = results.run_columns(file, confidence or "verbalised")
+    elif correct is None or confidence is None:
+        raise RlcrError(f"{file}: say which column is which: --correct COL --confidence COL")
+    else:
+        with progress_bar("reading") as reading:
+            columns = measure.read_columns(
+                file, correct=correct, confidence=confidence, by=by, question=question, progress=reading
+            )
     with progress_bar("measuring") as measuring:
         measurement = columns.measure(resamples=resamples, progress=measuring)
     if plot:

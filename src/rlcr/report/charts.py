@@ -24,9 +24,11 @@ class _Frame:
         self.bottom = _BOTTOM if panel.x.grid else _name_room(panel.x)
         self.height = _SQUARE if panel.square else _HEIGHT + (self.bottom - _BOTTOM)
         self.right, self.low = _WIDTH - _RIGHT, self.height - self.bottom
+        # Long numbers at the axis push it to the right, so that they do not run into its name.
+        self.left = max(_LEFT, 28.0 + 6.4 * max((len(name) for _, name in panel.y.ticks), default=0))
 
     def x(self, value: float) -> float:
-        return _LEFT + self.x_axis.place(value) * (self.right - _LEFT)
+        return self.left + self.x_axis.place(value) * (self.right - self.left)
 
     def y(self, value: float) -> float:
         return self.low - self.y_axis.place(value) * (self.low - _TOP)
@@ -76,7 +78,7 @@ def swatch(series: int | None) -> str:
 
 
 def _axes(panel: Panel, frame: _Frame) -> Iterator[str]:
-    left, right, low = _LEFT, frame.right, frame.low
+    left, right, low = frame.left, frame.right, frame.low
     slant = not panel.x.grid and _slanted(panel.x)
     for value, label in panel.y.ticks:
         y = frame.y(value)

@@ -201,6 +201,8 @@ def _thin(coverage: Floats, points: int = _RISK_POINTS) -> Any:
 # --- training ---------------------------------------------------------------------------------------
 
 # column, title, axis label
+#: Of these a thousandth is nothing: drawn from 0 to 1, whatever they are.
+_SHARES = ("parts.format", "truncated", "well_formed")
 _CURVES = (
     ("reward", "Reward", "mean reward"),
     ("accuracy", "Accuracy", "accuracy"),
@@ -246,7 +248,8 @@ def training(trainings: Sequence[TrainingRun]) -> Figure:
             layers.append(Line(x, y, run.colour, run.label, tips, marks=len(x) == 1))
         if layers:
             ys = [v for line in layers if isinstance(line, Line) for v in line.y]
-            panels.append(Panel(title, updates, axis(label, ys), tuple(layers)))
+            scale = share_axis(label) if name in _SHARES else axis(label, ys)
+            panels.append(Panel(title, updates, scale, tuple(layers)))
     note = f"Each point is the mean of up to {averaged} updates." if averaged > 1 else ""
     return Figure(
         name="training",

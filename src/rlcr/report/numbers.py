@@ -185,7 +185,7 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
             others = stored.get("confidences") if isinstance(stored, Mapping) else None
             if not isinstance(others, Mapping) or not others:
                 continue
-            for source, held in (("verbalized", stored), *others.items()):
+            for source, held in (("verbalised", stored), *others.items()):
                 found = [estimate_of(held, name) for name in _METRICS[1:]]
                 cells = [estimate_cell(value, _end(low), _end(high)) for value, low, high in found]
                 rows.append((_run_cell(runs, run), Cell(task), Cell(str(source)), *cells))

@@ -18,8 +18,8 @@ from typing import Any
 from rlcr import __version__
 from rlcr.errors import RlcrError
 from rlcr.records import write_whole
-from rlcr.report import artefacts, charts, curves, numbers, plots, samples
-from rlcr.report.reading import EvalRun, Found, TrainingRun, read_runs
+from rlcr.report import artefacts, charts, columns, curves, numbers, plots, samples
+from rlcr.report.reading import EvalRun, Found, TrainingRun, number_of, read_runs
 from rlcr.report.shapes import PALETTE, Figure, data_of
 from rlcr.report.tables import Table, csv_text, latex, markdown
 
@@ -96,13 +96,16 @@ def make_report(
             f"--trained-on {', '.join(unknown)}: no run has it; the tasks are {', '.join(every_task)}"
         )
     scopes = curves.scopes(evals, known)
-    extra, extra_notes = artefacts.artefact_figures(evals)
+    extra = artefacts.read_artefacts(evals)
+    further, column_notes = _columns(evals)
     sections = [
         *_task_sections(evals, scopes),
+        *further,
         _calibration(evals, scopes),
-        _risk(evals, scopes),
+        _risk(evals, scopes, extra),
+        *_several_samples(evals, extra),
         *_training(trainings),
-        *([Section("further", "Further results", "", figures=tuple(extra))] if extra else []),
+        *_further(extra),
         Section("rules", "Scoring rules", "", figures=(curves.rules(),)),
     ]
     return Report(
@@ -112,7 +115,7 @@ def make_report(
         headline=_headline(evals, scopes, known, first),
         sections=sections,
         selection=samples.select(evals, budget),
-        notes=[*found.notes, *extra_notes],
+        notes=[*found.notes, *extra.notes, *column_notes],
     )
 
 
@@ -154,22 +157,77 @@ def _task_sections(evals: list[EvalRun], scopes: list[curves.Scope]) -> list[Sec
     return sections
 
 
+def _columns(evals: list[EvalRun]) -> tuple[list[Section], list[str]]:
+    """Every column of confidence of the runs that compared theirs (`rlcr confidence compare`)."""
+    tables: list[Table] = []
+    figures: list[Figure] = []
+    notes: list[str] = []
+    for run in evals:
+        if stored := run.artefacts.get(columns.COMPARISON):
+            made, figure, problems = columns.section_of(run, stored)
+            tables += made
+            figures += [figure] if figure else []
+            notes += problems
+    if not tables:
+        return [], notes
+    intro = (
+        "Other sources of confidence in the same answers: from the model, from further samples, or learned."
+    )
+    return [Section("columns", "Columns of confidence", intro, tuple(tables), tuple(figures))], notes
+
+
 def _calibration(evals: list[EvalRun], scopes: list[curves.Scope]) -> Section:
     figures = tuple(curves.reliability(evals, scope) for scope in scopes)
     missing = "" if figures else "No run was evaluated, so that there is no reliability diagram."
     return Section("reliability", "Reliability", curves.RELIABILITY, figures=figures, missing=missing)
 
 
-def _risk(evals: list[EvalRun], scopes: list[curves.Scope]) -> Section:
+def _risk(evals: list[EvalRun], scopes: list[curves.Scope], extra: artefacts.Artefacts) -> Section:
     figures = (curves.risk_coverage(evals, scopes),) if scopes else ()
     missing = "" if figures else "No run was evaluated, so that there is no risk and coverage."
     return Section(
         "risk",
         "Risk and coverage",
         "Does confidence tell right from wrong?",
-        figures=figures,
-        missing=missing,
+        extra.tables_of("selective.json"),
+        figures,
+        missing,
     )
+
+
+def _several_samples(evals: list[EvalRun], extra: artefacts.Artefacts) -> list[Section]:
+    """Votes and coherence, where a run has several samples; what is not computed yet is said."""
+    several = [run for run in evals if number_of(run.settings.get("samples")) > 1]
+    files = ("voting.json", "analyses.json", "coherence.json")
+    if not several and not any(file in run.artefacts for run in evals for file in files):
+        return []
+
+    def lacking(file: str, command: str) -> str:
+        runs = [run.label for run in several if file not in run.artefacts]
+        return f"Not computed yet for {'; '.join(runs)}: `rlcr {command} RUN` does it." if runs else ""
+
+    return [
+        Section(
+            "scaling",
+            "Test-time scaling",
+            "What more samples of the same question are worth, by the way in which one answer is chosen.",
+            extra.tables_of("adaptive.json", "voting.json"),
+            extra.figures_of("voting.json", "analyses.json"),
+            lacking("voting.json", "vote"),
+        ),
+        Section(
+            "coherence",
+            "Coherence",
+            "Do the confidences of a model agree with each other?",
+            figures=extra.figures_of("coherence.json"),
+            missing=lacking("coherence.json", "coherence"),
+        ),
+    ]
+
+
+def _further(extra: artefacts.Artefacts) -> list[Section]:
+    figures = extra.figures_of("classifier_sizes.json")
+    return [Section("further", "Further results", "", figures=figures)] if figures else []
 
 
 def _training(trainings: list[TrainingRun]) -> list[Section]:

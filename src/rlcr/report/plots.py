@@ -53,10 +53,10 @@ def draw(figure: Figure) -> Any:
         figsize=(max(4.6, 3.6 * across), height * down + 0.55 + 0.25 * legend_rows), layout="constrained"
     )
     drawing.suptitle(_clean(figure.title), fontsize=11, fontweight="bold")
-    cells = drawing.subplots(down, across, squeeze=False).flat
+    cells = list(drawing.subplots(down, across, squeeze=False).flat)
     for axes, panel in zip(cells, panels, strict=False):
         _panel(axes, panel)
-    for axes in list(cells)[len(panels) :]:
+    for axes in cells[len(panels) :]:
         axes.set_axis_off()
     if figure.legend:
         _legend(drawing, figure)

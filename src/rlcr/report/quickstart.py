@@ -24,7 +24,7 @@ _COLUMNS = (
 def exact_table(exact: Mapping[str, ExactEvaluation]) -> Table:
     """What each way is worth in expectation over all sequences of draws; the paper's numbers beside it."""
     ways = [way for way in (START, *WAYS) if way.name in exact]
-    rows = [(Cell(way.title), *_cells(exact[way.name])) for way in ways]
+    rows = [(Cell(way.title, series=n), *_cells(exact[way.name])) for n, way in enumerate(ways)]
     best = optimum(Arms())
     rows.append((Cell("optimum"), *_cells(exact_evaluation(Arms(), (best.answers_S, best.confidences_S)))))
     for name, (accuracy, brier) in _PAPER.items():

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcr.errors import RlcrError
-from rlcr.records import PROBLEMS, RECORDS, RUN
+from rlcr.records import ADAPTIVE, PROBLEMS, RECORDS, RUN
 from rlcr.results import RESULTS
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,15 @@ Ints = NDArray[np.int64]
 
 TRAINING, UPDATES, EVALS = "training.json", "updates.jsonl", "evals"
 #: Files of other commands that are drawn where a run folder has them; see docs/report.md for their shapes.
-ARTEFACTS = ("voting.json", "confidence.json", "coherence.json", "classifier_sizes.json")
+ARTEFACTS = (
+    "voting.json",
+    "analyses.json",
+    "coherence.json",
+    "selective.json",
+    ADAPTIVE,
+    "classifier_sizes.json",
+    "columns.json",
+)
 
 RIGHT, WRONG, UNSCORABLE = 1, 0, -1
 _VERDICTS = {"correct": RIGHT, "wrong": WRONG}
@@ -92,6 +100,13 @@ class EvalRun:
         """How the model was asked."""
         return str(self.settings.get("method") or "unknown method")
 
+    def model_is_of(self, training: Path) -> bool:
+        """Whether a training made the model, or the evaluation itself."""
+        inside = training.resolve()
+        return self.folder.resolve().is_relative_to(inside) or Path(self.model).resolve().is_relative_to(
+            inside
+        )
+
     def task_hash(self, task: str) -> str | None:
         """The hash of the problems of a task, where the settings have it."""
         found = _mapping(_mapping(self.settings.get("tasks")).get(task)).get("sha256")
@@ -137,7 +152,7 @@ class TrainingRun:
     """Update and results of the held-out evaluations, in order."""
     notes: list[str] = field(default_factory=list)
     colour: int = 0
-    """That of its last evaluation where it has one: a run keeps its colour through the whole report."""
+    """That of an evaluation of its model where there is one: a run keeps its colour through the report."""
 
     @property
     def task(self) -> str | None:
@@ -156,7 +171,10 @@ class Found:
     @property
     def notes(self) -> list[str]:
         """What is missing or could not be read, each with the run it is about."""
-        return [f"{run.label}: {note}" for run in (*self.evals, *self.trainings) for note in run.notes]
+        return [
+            *(f"{run.label}: {note}" for run in self.evals for note in run.notes),
+            *(f"training {run.label}: {note}" for run in self.trainings for note in run.notes),
+        ]
 
 
 def read_runs(folders: Sequence[Path]) -> Found:
@@ -166,31 +184,53 @@ def read_runs(folders: Sequence[Path]) -> Found:
     evals: list[EvalRun] = []
     trainings: list[TrainingRun] = []
     seen: set[Path] = set()
-    for folder, label in zip(folders, labels(folders), strict=True):
+    trained = [_is_training(folder) for folder in folders]
+    names = {
+        folder: label
+        for kind in (True, False)
+        if (
+            chosen := [
+                folder for folder, is_training in zip(folders, trained, strict=True) if is_training == kind
+            ]
+        )
+        for folder, label in zip(chosen, labels(chosen), strict=True)
+    }
+    for folder, is_training in zip(folders, trained, strict=True):
+        label = names[folder]
         if folder.resolve() in seen:
             raise RlcrError(f"{folder}: this run is named twice")
         seen.add(folder.resolve())
         _check(folder)
-        is_training = (folder / TRAINING).exists() or (folder / UPDATES).exists()
         if is_training:
             training, last = _read_training(folder, label)
             trainings.append(training)
-            training.colour = len(evals) if last else -1
             evals += [last] if last else []
         if (folder / RUN).exists() or (folder / RECORDS).exists() or (folder / RESULTS).exists():
             evals.append(_read_eval(folder, f"{label}, evaluated" if is_training else label))
-    for number, training in enumerate(run for run in trainings if run.colour < 0):
-        training.colour = len(evals) + number
+    own = len(evals)
+    for training in trainings:
+        made = [number for number, run in enumerate(evals) if run.model_is_of(training.folder)]
+        training.colour, own = (made[0], own) if made else (own, own + 1)
     return Found(evals, trainings)
 
 
+def _is_training(folder: Path) -> bool:
+    return (folder / TRAINING).exists() or (folder / UPDATES).exists()
+
+
 def labels(folders: Sequence[Path]) -> list[str]:
-    """The shortest ends of the paths that tell the folders apart.
+    """The shortest ends of the paths that tell the folders apart, without what is the same in all of them.
 
     >>> labels([Path("a/rlcr"), Path("a/rlvr")]), labels([Path("a/eval"), Path("b/eval")])
-    (['rlcr', 'rlvr'], ['a/eval', 'b/eval'])
+    (['rlcr', 'rlvr'], ['a', 'b'])
     """
     parts = [folder.resolve().parts for folder in folders]
+    while (
+        len({path[-1] for path in parts}) == 1
+        and len(set(parts)) > 1
+        and all(len(path) > 2 for path in parts)
+    ):
+        parts = [path[:-1] for path in parts]
     names = [path[-1] for path in parts]
     for depth in range(1, 6):
         names = ["/".join(path[-depth:]) for path in parts]
@@ -219,8 +259,14 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     # What rescoring changed is told by "graded".
     settings = _mapping(run.get("settings")) | _mapping(run.get("graded"))
     settings = settings or _mapping((results or {}).get("settings"))
-    rows = _read_rows(folder / RECORDS, notes)
-    if len(rows) < (total := _total(settings)):
+    # Later rounds of an adaptive run are of hard questions alone: as in its results, they are left out.
+    first = number_of(_mapping(settings.get("adaptive")).get("first"))
+    rows = _read_rows(folder / RECORDS, notes, first)
+    if not math.isnan(first):
+        # Nobody can tell beforehand how many an adaptive run takes: its own file says that it is finished.
+        if not (folder / ADAPTIVE).exists():
+            notes.append("unfinished: its rounds have not ended; `rlcr eval … --resume` ends it")
+    elif len(rows) < (total := _total(settings)):
         notes.append(
             f"unfinished ({len(rows):,} of {total:,}): its numbers are not those of the whole run, for "
             "responses that need repairs come last; `rlcr eval … --resume` ends it"
@@ -270,7 +316,8 @@ def _completions(results: Mapping[str, Any] | None) -> int | None:
         return None
 
 
-def _read_rows(path: Path, notes: list[str]) -> Rows:
+def _read_rows(path: Path, notes: list[str], samples: float = math.nan) -> Rows:
+    """The records, where ``samples`` is a number only so many first ones of each question."""
     tasks: dict[str, int] = {}
     ids: dict[str, int] = {}
     ints = {name: array("q") for name in ("task", "question", "sample", "verdict", "repaired", "offset")}
@@ -281,6 +328,8 @@ def _read_rows(path: Path, notes: list[str]) -> Rows:
     for number, record, offset in _objects(path):
         if record is None or not isinstance(record.get("id"), str) or "verdict" not in record:
             unreadable, first = unreadable + 1, first or number
+            continue
+        if sample_number(record.get("sample")) >= samples:
             continue
         repairs = record.get("repairs")
         repairs = repairs if isinstance(repairs, list) else ()
@@ -353,7 +402,7 @@ def _read_training(folder: Path, label: str) -> tuple[TrainingRun, EvalRun | Non
         if (place / RECORDS).exists():
             last = _read_eval(place, f"{label}, update {number:,}")
             break
-    if not folders:
+    if not folders and _mapping(settings).get("eval_every") is not None:
         notes.append(f"no folder under {EVALS}/: it was not evaluated on held-out problems")
     training = TrainingRun(label, folder, _mapping(settings), update, columns, evals, notes)
     return training, last

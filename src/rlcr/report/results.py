@@ -40,14 +40,14 @@ class _Line:
 def _lines(results: Results) -> Iterator[_Line]:
     for name, task in results.tasks.items():
         for source, measurement in task.confidences.items():
-            counted = _counts(task) if source == "verbalized" else ("", "", "")
+            counted = _counts(task) if source == "verbalised" else ("", "", "")
             yield _Line(name, source, measurement.overall.metrics, measurement.overall.n, *counted)
     if results.macro:
         yield _average(results.macro)
 
 
 def _average(macro: MacroAverage) -> _Line:
-    return _Line("average", "verbalized", macro.metrics, macro.n)
+    return _Line("average", "verbalised", macro.metrics, macro.n)
 
 
 def _counts(task: TaskResult) -> tuple[str, str, str]:
@@ -125,33 +125,34 @@ def latex(results: Results) -> str:
     return "\n".join([*head, *lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _console() -> Console:
+def console() -> Console:
+    """Where tables are printed."""
     # A pipe has no width; the 80 columns that rich assumes would break every line.
     return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
 
 
 def print_results(results: Results) -> None:
     """The table on the terminal."""
-    console = _console()
+    out = console()
     table = Table(box=None, padding=(0, 2, 0, 0))
     for index, heading in enumerate(_HEADINGS):
         table.add_column(heading, justify="left" if index < 2 else "right", no_wrap=True)
     for line in _lines(results):
         table.add_row(*map(escape, _cells(line)))
-    console.print(table)
-    console.print(escape(_footnote(results)), soft_wrap=True)
+    out.print(table)
+    out.print(escape(_footnote(results)), soft_wrap=True)
     for name, task in results.tasks.items():
         for part, count in task.unrepaired.items():
-            console.print(escape(f"{name}: {count} without {part}: the server cannot continue a response"))
+            out.print(escape(f"{name}: {count} without {part}: the server cannot continue a response"))
     lost = {name: task.unscorable for name, task in results.tasks.items()} | dict(results.unscored)
     for name, reasons in lost.items():
         for reason, count in reasons.items():
-            console.print(escape(f"{name}: {count} unscorable: {reason}"), soft_wrap=True)
+            out.print(escape(f"{name}: {count} unscorable: {reason}"), soft_wrap=True)
 
 
 def print_comparison(comparisons: Mapping[str, Comparison], notes: Sequence[str]) -> None:
     """Paired differences, second run minus first, with their intervals; and what else differs."""
-    console = _console()
+    out = console()
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading, justify in (
         ("task", "left"),
@@ -172,14 +173,14 @@ def print_comparison(comparisons: Mapping[str, Comparison], notes: Sequence[str]
             p = "" if difference.p_value is None else f"{difference.p_value:.3f}"
             side = _better(difference.low, difference.high, more_is_better)
             table.add_row(escape(task), heading, f"{difference.value:+.4f}", interval, p, side)
-    console.print(table)
+    out.print(table)
     questions = ", ".join(f"{task} {comparison.questions:,}" for task, comparison in comparisons.items())
-    console.print(
+    out.print(
         escape(f"second run minus first, on the problems both hold and could score: {questions}"),
         soft_wrap=True,
     )
     for note in notes:
-        console.print(escape(f"note: the runs differ in {note}"), soft_wrap=True)
+        out.print(escape(f"note: the runs differ in {note}"), soft_wrap=True)
 
 
 def _better(low: float, high: float, more_is_better: bool) -> str:

@@ -87,13 +87,9 @@ def _verify_one(problem: Problem, answer: str | None) -> Verdict:
 
 def _compare(named: Named, golds: Sequence[Named], choices: Mapping[str, str], marked: set[str]) -> Verdict:
     """``marked`` are the letters anywhere in the answer that look like "B)"."""
-    by_text = _with_text(named.text, choices)
-    if len(marked) > 1 and not by_text:
-        return Verdict("wrong", "names more than one option")
-    if named.letter and by_text and named.letter not in by_text:
-        return Verdict("wrong", "letter and text disagree")
-    if not named.letter and not by_text and marked:
-        named = Named(marked.pop(), None)
+    named, fault = _settled(named, choices, marked)
+    if fault:
+        return Verdict("wrong", fault)
     letters = _letters(named, choices)
     for gold in golds:
         gold_letters = _letters(gold, choices)
@@ -107,6 +103,29 @@ def _compare(named: Named, golds: Sequence[Named], choices: Mapping[str, str], m
     if not choices and named.text and not any(gold.text for gold in golds):
         return Verdict("unscorable", "a text against the bare letter of an unknown option: give the choices")
     return Verdict("wrong", "names no option")
+
+
+def option_of(answer: str, choices: Mapping[str, str]) -> frozenset[str]:
+    """The option that an answer names, by its letters; empty where it names none or more than one.
+
+    >>> sorted(option_of("It must be B) library.", {"A": "bank", "B": "library"}))
+    ['B']
+    """
+    choices = {str(key).upper(): str(text) for key, text in choices.items()}
+    named, fault = _settled(read(answer), choices, set(_MARKED_LETTER.findall(answer)))
+    return frozenset() if fault else frozenset(_letters(named, choices))
+
+
+def _settled(named: Named, choices: Mapping[str, str], marked: set[str]) -> tuple[Named, str]:
+    """What is named once letters inside a sentence are counted, and why it is no one option, if so."""
+    by_text = _with_text(named.text, choices)
+    if len(marked) > 1 and not by_text:
+        return named, "names more than one option"
+    if named.letter and by_text and named.letter not in by_text:
+        return named, "letter and text disagree"
+    if not named.letter and not by_text and marked:
+        named = Named(min(marked), None)
+    return named, ""
 
 
 def _letters(named: Named, choices: Mapping[str, str]) -> set[str]:

@@ -1,0 +1,126 @@
+"""What `rlcr vote`, `rlcr coherence`, `rlcr select` and `rlcr analyses` say on the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rlcr.coherence import TaskCoherence
+from rlcr.report.results import estimate_text
+from rlcr.selective import Selection
+from rlcr.voting.files import TaskVotes, Votes
+
+_PIPE_WIDTH = 200
+_MOST_COLUMNS = 6
+
+
+def _console() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
+
+
+def print_votes(votes: Votes) -> None:
+    """Accuracy by N, differences, confidence of voted answers, and adaptive sampling."""
+    console = _console()
+    for name, task in votes.tasks.items():
+        console.print(_accuracy(name, task, votes.confidence))
+        for line in _told(task):
+            console.print(escape(line), soft_wrap=True)
+        console.print()
+
+
+def _accuracy(name: str, task: TaskVotes, confidence: str) -> Table:
+    told = task.scaling
+    sizes = _some([n for n in range(1, told.most + 1) if n == told.most or n & (n - 1) == 0])
+    title = escape(f"{name}: accuracy of the chosen answer, confidence {confidence}")
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table.add_column("choose by")
+    for n in sizes:
+        table.add_column(f"N = {n}", justify="right")
+    table.add_column("computed")
+    for curve in told.curves.values():
+        cells = [estimate_text(curve.estimates[n - 1]) for n in sizes]
+        drawn = sum(how == "drawn" for how in curve.how)
+        how = f"{told.subsets:,} subsets at {drawn} of {len(curve.how)} N" if drawn else "exactly"
+        table.add_row(curve.name, *cells, how)
+    return table
+
+
+def _some(sizes: Sequence[int]) -> list[int]:
+    """As many as fit a line, the last among them."""
+    return [*sizes[: _MOST_COLUMNS - 1], sizes[-1]] if len(sizes) > _MOST_COLUMNS else list(sizes)
+
+
+def _told(task: TaskVotes) -> list[str]:
+    told = task.scaling
+    within = told.within_question.value
+    lines = [
+        *told.verdicts(),
+        f"within-question discrimination {'n/a' if within is None else f'{within:.3f}'}"
+        " (a right sample is more confident than a wrong one of the same question; 0.5 is chance)",
+    ]
+    for kind in task.confidence:
+        auroc = "n/a" if kind.auroc is None else f"{kind.auroc:.3f}"
+        lost = f"; {kind.left_out:.1%} of votes have none" if kind.left_out else ""
+        lines.append(
+            f"confidence of the voted answer, {kind.name}: Brier {estimate_text(kind.brier[-1])},"
+            f" ECE {estimate_text(kind.ece[-1])}, AUROC {auroc}{lost}"
+        )
+    for spent in task.adaptive:
+        if spent.rule.safety in (0.8, 0.95):
+            lines.append(
+                f"adaptive, safety {spent.rule.safety:g}: {spent.samples:.1f} of {spent.rule.budget} samples"
+                f" on average, accuracy {estimate_text(spent.accuracy)}"
+            )
+    return [*lines, _counts(told.counts)]
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    first = ("questions", "samples", "answers", "analyses")
+    rest = {name: n for name, n in counts.items() if n and name not in first}
+    head = ", ".join(f"{counts[name]:,} {name}" for name in first if name in counts)
+    return f"{head}; " + (", ".join(f"{n:,} {name}" for name, n in rest.items()) or "nothing missing")
+
+
+def print_coherence(tasks: Mapping[str, TaskCoherence]) -> None:
+    """Sums and spreads of every task."""
+    console = _console()
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("task", "mean sum", "above 1", "excess", "spread, responses", "spread, analyses"):
+        table.add_column(heading, justify="left" if heading == "task" else "right")
+    for name, told in tasks.items():
+        table.add_row(escape(name), *(estimate_text(estimate) for estimate in told.summary().values()))
+    console.print(table)
+    for name, told in tasks.items():
+        console.print(escape(f"{name}: {_counts(told.counts)}"), soft_wrap=True)
+
+
+def print_selection(found: Selection, precision: float) -> None:
+    """Both checks of every task."""
+    console = _console()
+    for name, reason in found.left_out.items():
+        console.print(escape(f"{name}: left out: {reason}"), soft_wrap=True)
+    for name, told in found.tasks.items():
+        for number, check in enumerate(told.checks, 1):
+            where = f"{name}, chosen on half {number}, checked on half {3 - number}"
+            console.print(escape(f"{where}: {check.verdict(precision)}"), soft_wrap=True)
+        console.print(escape(f"{name}: {_counts(told.counts)}"), soft_wrap=True)
+
+
+def print_analyses(found: Mapping[str, Any]) -> None:
+    """Brier score and ECE of one confidence, and of the mean of all."""
+    console = _console()
+    for name, curves in found["tasks"].items():
+        for curve in curves:
+            line = (
+                f"{name}: {curve['metric']} {curve['value'][0]:.3f} with one analysis,"
+                f" {curve['value'][-1]:.3f} with the mean of {curve['n'][-1]}"
+            )
+            console.print(escape(line), soft_wrap=True)
+        console.print(escape(f"{name}: {_counts(found['details'][name])}"), soft_wrap=True)
+    lost = found["responses without a closed answer"]
+    console.print(f"{lost:,} responses have no closed answer to go on from")
