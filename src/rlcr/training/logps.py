@@ -57,8 +57,8 @@ def add_token_scores(model: Any, temperature: float) -> None:
             return _Scores.apply(logits_NV, following, temperature)
         hidden_NH = self.base_model(*args, **kwargs).last_hidden_state.flatten(0, 1)[at]
         head = self.get_output_embeddings()
-        count = max(1, math.ceil(len(following) * config.vocab_size / _HELD))
-        if count == 1:
+        count = math.ceil(len(following) / max(1, _HELD // config.vocab_size))
+        if count <= 1:
             return score(hidden_NH, head, following)
         parts = [
             checkpoint(score, hidden, head, next_N, use_reentrant=False)
