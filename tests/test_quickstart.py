@@ -90,7 +90,9 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 
 def test_a_failing_training_says_why(tmp_path, cache):
     with pytest.raises(RlcrError, match="`rlcr train tiny-arms-brier .* failed: .*prompts"):
-        quickstart.run(tmp_path / "out", **SHORT | {"overrides": {"prompts": -1}})
+        quickstart.run(
+            tmp_path / "out", ways=SHORT["ways"], lessons=SHORT["lessons"], overrides={"prompts": -1}
+        )
 
 
 def test_the_table_on_a_terminal():

@@ -105,6 +105,7 @@ class _Scores(torch.autograd.Function):
         for tile in _tiles(logits_NV):
             logp_NV = (logits_NV[tile].to(total_N.dtype) / ctx.temperature).sub_(total_N[tile, None])
             if of_entropy_N is None:
+                assert of_logp_N is not None, "autograd asks only for what is needed"
                 found_NV = logp_NV.exp_().mul_(-of_logp_N[tile, None])
             else:
                 p_NV = logp_NV.exp()
