@@ -68,7 +68,7 @@ def measure(job: Job) -> dict[str, float]:
 
     torch.set_num_threads(job.threads)
     clock = time.process_time if job.cpu else time.perf_counter
-    phases: dict[str, float] = {name: 0.0 for name in ("sampling", "training_step", *TOKENS)}
+    phases: dict[str, float] = dict.fromkeys(("sampling", "training_step", *TOKENS), 0.0)
     steps: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         prepare = _quickstart if job.shape == QUICKSTART else _large
