@@ -1,9 +1,14 @@
 """Shared fixtures."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
+
+# A shell lets what it starts in the background ignore Ctrl-C, and so would the programs that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
