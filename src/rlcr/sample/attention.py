@@ -7,8 +7,8 @@ attention, and the output layer sees exactly the tokens whose logits are needed.
 * a `Prefill`: whole prompts, each attending to itself, whose keys and values go to a slab; or
 * a `Decode`: one token for each sample. Its attention has two parts: the prompt, shared by all samples of a
   group, where queries of the group meet the prompt's keys in one matrix product; and the sample's own tokens.
-  Each part yields an unnormalised output, its greatest score and the sum of its weights, and the two are
-  merged exactly (the log-sum-exp trick).
+  Scores of both go through one softmax. They are small next to keys and values, so it costs little to put
+  them into the order that each part needs.
 
 The model receives the plan as the keyword ``packed``, which transformers hands down to the attention
 function unchanged, and runs without a cache of its own.
@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from rlcr.sample.slabs import Slab
 
@@ -74,7 +74,7 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True)
 class OwnPart:
-    """Samples of one slab, rows ``start`` to ``stop`` of the batch: attention to their own tokens."""
+    """Samples of one slab, rows ``start`` to ``stop`` of the batch, and their own tokens."""
 
     slab: Slab
     start: int
@@ -86,24 +86,36 @@ class OwnPart:
     mask_B1S: Tensor | None
     """0 and -inf; None where all lengths are equal."""
 
-    def attend(self, layer: int, query_BHGD: Tensor, key_BHD: Tensor, value_BHD: Tensor, like: Any) -> Part:
-        """The part of attention that goes to the samples' own tokens, which now include the new one."""
+    def store(self, layer: int, key: Tensor, value: Tensor) -> None:
+        """Keep the keys and values of the new tokens, of (1, heads, tokens, dim) of the whole batch."""
+        for buffer, new in zip(self.slab.layer(layer, key, value), (key, value), strict=True):
+            new_BHD = new[0, :, self.start : self.stop].transpose(0, 1)
+            rows = len(new_BHD)
+            if self.mask_B1S is None:
+                buffer[:rows, :, self.longest - 1] = new_BHD
+            else:
+                buffer[torch.arange(rows, device=buffer.device), :, self.lengths_B] = new_BHD
+
+    def scores(self, layer: int, query_BHGD: Tensor) -> Tensor:
+        """Of the samples' queries with all their tokens (rows, heads, group, tokens)."""
         rows, heads, group, dim = query_BHGD.shape
-        keys, values = self.slab.layer(layer, *like)
-        every = torch.arange(rows, device=keys.device)
-        keys[every, :, self.lengths_B] = key_BHD
-        values[every, :, self.lengths_B] = value_BHD
-        keys_XSD = keys[:rows, :, : self.longest].flatten(0, 1)
-        values_XSD = values[:rows, :, : self.longest].flatten(0, 1)
+        keys_XSD = self.slab.layers[layer][0][:rows, :, : self.longest].flatten(0, 1)
         scores_XGS = torch.bmm(query_BHGD.reshape(rows * heads, group, dim), keys_XSD.transpose(1, 2)).float()
         if self.mask_B1S is not None:
             scores_XGS.view(rows, heads * group, -1).add_(self.mask_B1S)
-        return _weigh(scores_XGS, values_XSD).view(rows, heads, group)
+        return scores_XGS.view(rows, heads, group, self.longest)
+
+    def output(self, layer: int, weights_BHGS: Tensor) -> Tensor:
+        """The values of the samples' own tokens, weighted."""
+        rows, heads, group, _ = weights_BHGS.shape
+        values_XSD = self.slab.layers[layer][1][:rows, :, : self.longest].flatten(0, 1)
+        weights_XGS = weights_BHGS[..., : self.longest].reshape(rows * heads, group, self.longest)
+        return torch.bmm(weights_XGS, values_XSD).view(rows, heads, group, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """Prompts of one slab: attention of their samples to them."""
+    """Prompts of one slab, and their samples."""
 
     slab: Slab
     rows_PN: Tensor
@@ -112,51 +124,30 @@ class PromptPart:
     mask_P1S: Tensor | None
     """0 and -inf; None where all prompts are equally long."""
 
-    def attend(self, layer: int, query_BHGD: Tensor, like: Any) -> Part:
-        """The part of attention that goes to the prompts, for samples in the order of ``rows_PN``."""
+    def attend(self, layer: int, query_BHGD: Tensor, own_BHGS: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the samples in the order of ``rows_PN``, given the scores with their own tokens:
+        the weighted values of the prompts, and the weights of their own tokens."""
         prompts, samples = self.rows_PN.shape
-        _, heads, group, dim = query_BHGD.shape
-        keys, values = self.slab.layer(layer, *like)
+        _, heads, group, _ = query_BHGD.shape
+        keys, values = self.slab.layers[layer]
         keys_XSD = keys[:prompts, :, : self.longest].flatten(0, 1)
         values_XSD = values[:prompts, :, : self.longest].flatten(0, 1)
-        # All queries of a prompt side by side, so that its keys are read once for all samples.
-        query_PNHGD = query_BHGD[self.rows_PN]
-        query_XND = query_PNHGD.transpose(1, 2).reshape(prompts * heads, samples * group, dim)
-        scores_XNS = torch.bmm(query_XND, keys_XSD.transpose(1, 2)).float()
+
+        def together(x_BHGD: Tensor) -> Tensor:
+            """All queries of a prompt side by side, so that its keys are read once for all samples."""
+            x_PNHGD = x_BHGD.index_select(0, self.rows_PN.flatten()).unflatten(0, (prompts, samples))
+            return x_PNHGD.transpose(1, 2).reshape(prompts * heads, samples * group, -1)
+
+        def apart(x_XND: Tensor) -> Tensor:
+            x_PHNGD = x_XND.reshape(prompts, heads, samples, group, -1)
+            return x_PHNGD.transpose(1, 2).flatten(0, 1)
+
+        scores_XNS = torch.bmm(together(query_BHGD), keys_XSD.transpose(1, 2)).float()
         if self.mask_P1S is not None:
             scores_XNS.view(prompts, heads * samples * group, -1).add_(self.mask_P1S)
-        part = _weigh(scores_XNS, values_XSD).view(prompts, heads, samples, group)
-        return part.map(lambda x: x.transpose(1, 2).flatten(0, 1))
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Attention to some of the keys, unnormalised: weighted values, greatest score, sum of weights."""
-
-    output: Tensor
-    peak: Tensor
-    total: Tensor
-
-    def map(self, change: Any) -> Part:
-        """The same change to all three."""
-        return Part(change(self.output), change(self.peak), change(self.total))
-
-    def view(self, *shape: int) -> Part:
-        """All three with the leading dimensions reshaped."""
-        return self.map(lambda x: x.view(*shape, x.shape[-1]))
-
-
-def _weigh(scores_XNS: Tensor, values_XSD: Tensor) -> Part:
-    peak_XN1 = scores_XNS.amax(-1, keepdim=True)
-    weights_XNS = scores_XNS.sub_(peak_XN1).exp_()
-    output_XND = torch.bmm(weights_XNS.to(values_XSD.dtype), values_XSD)
-    return Part(output_XND, peak_XN1, weights_XNS.sum(-1, keepdim=True))
-
-
-def _join(parts: list[Part]) -> Part:
-    if len(parts) == 1:
-        return parts[0]
-    return Part(*(torch.cat([getattr(p, name) for p in parts]) for name in ("output", "peak", "total")))
+        weights_XNS = torch.cat([scores_XNS, together(own_BHGS)], dim=-1).softmax(-1).to(values.dtype)
+        output_XND = torch.bmm(weights_XNS[..., : self.longest], values_XSD)
+        return apart(output_XND), apart(weights_XNS[..., self.longest :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,27 +164,23 @@ class Decode:
         """Outputs (1, tokens, heads, dim) of queries, keys and values (1, heads, tokens, dim)."""
         heads, rows = key.shape[1], key.shape[2]
         query_BHGD = (query[0] * scaling).transpose(0, 1).reshape(rows, heads, -1, query.shape[3])
-        key_BHD, value_BHD = key[0].transpose(0, 1), value[0].transpose(0, 1)
-        like = (key, value)
-        own = _join(
-            [
-                part.attend(
-                    layer,
-                    query_BHGD[part.start : part.stop],
-                    key_BHD[part.start : part.stop],
-                    value_BHD[part.start : part.stop],
-                    like,
-                )
-                for part in self.own
-            ]
+        for part in self.own:
+            part.store(layer, key, value)
+        own_BHGS = _joined([part.scores(layer, query_BHGD[part.start : part.stop]) for part in self.own])
+        attended = [part.attend(layer, query_BHGD, own_BHGS) for part in self.prompts]
+        shared_BHGD, weights_BHGS = (
+            torch.cat(parts).index_select(0, self.place_B) for parts in zip(*attended, strict=True)
         )
-        shared = _join([part.attend(layer, query_BHGD, like) for part in self.prompts])
-        shared = shared.map(lambda x: x[self.place_B])
-        peak = torch.maximum(own.peak, shared.peak)
-        own_scale, shared_scale = (own.peak - peak).exp_(), (shared.peak - peak).exp_()
-        total = own.total * own_scale + shared.total * shared_scale
-        output = own.output * (own_scale / total) + shared.output * (shared_scale / total)
-        return output.to(value.dtype).view(1, rows, -1, value.shape[3])
+        own_BHGD = torch.cat([part.output(layer, weights_BHGS[part.start : part.stop]) for part in self.own])
+        return (shared_BHGD + own_BHGD).view(1, rows, -1, value.shape[3])
+
+
+def _joined(scores: list[Tensor]) -> Tensor:
+    """Scores of several slabs below each other: nobody sees beyond the own slab."""
+    if len(scores) == 1:
+        return scores[0]
+    longest = max(part.shape[-1] for part in scores)
+    return torch.cat([pad(part, (0, longest - part.shape[-1]), value=-torch.inf) for part in scores])
 
 
 def packed_attention(

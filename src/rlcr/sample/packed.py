@@ -26,6 +26,7 @@ from rlcr.sample.attention import (
     Segment,
     packed_attention,
 )
+from rlcr.sample.products import products_of_few_rows
 from rlcr.sample.slabs import Slab
 
 AttentionInterface.register(NAME, packed_attention)
@@ -73,7 +74,7 @@ class PackedModel:
         """
         inner = base_model(self.model)
         own = inner.config._attn_implementation
-        with evaluating(self.model), torch.inference_mode():
+        with evaluating(self.model), products_of_few_rows(self.model), torch.inference_mode():
             inner.set_attn_implementation(NAME)
             try:
                 yield
