@@ -110,7 +110,8 @@ def _large(job: Job, folder: Path) -> tuple[Any, float]:
         updates=2, device="cpu", dtype="float32", gradient_checkpointing=False, report_to=(), save_every=99,
         schedule="constant", shared_prompts=job.side == "ours",
     )  # fmt: skip
-    words = tokenizer("The river runs past the old town and its seven bridges. ")["input_ids"] * prompt
+    # Begins with a space and ends with a full stop: repeated it is read as the same tokens again.
+    words = tokenizer(" The river runs past the old town and its seven bridges.")["input_ids"] * prompt
     texts = [tokenizer.decode(words[:length]) for length in (16, prompt)]
     data = Dataset.from_dict({"prompt": texts, "index": [0, 1]})
     args = grpo_config(recipe, folder)

@@ -166,21 +166,24 @@ class Decode:
         query_BHGD = (query[0] * scaling).transpose(0, 1).reshape(rows, heads, -1, query.shape[3])
         for part in self.own:
             part.store(layer, key, value)
-        own_BHGS = _joined([part.scores(layer, query_BHGD[part.start : part.stop]) for part in self.own])
+        own_BHGS = _padded([part.scores(layer, query_BHGD[part.start : part.stop]) for part in self.own])
         attended = [part.attend(layer, query_BHGD, own_BHGS) for part in self.prompts]
         shared_BHGD, weights_BHGS = (
-            torch.cat(parts).index_select(0, self.place_B) for parts in zip(*attended, strict=True)
+            _below(parts).index_select(0, self.place_B) for parts in zip(*attended, strict=True)
         )
-        own_BHGD = torch.cat([part.output(layer, weights_BHGS[part.start : part.stop]) for part in self.own])
+        own_BHGD = _below([part.output(layer, weights_BHGS[part.start : part.stop]) for part in self.own])
         return (shared_BHGD + own_BHGD).view(1, rows, -1, value.shape[3])
 
 
-def _joined(scores: list[Tensor]) -> Tensor:
+def _below(parts: Sequence[Tensor]) -> Tensor:
+    """Below each other, without a copy of a single one."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _padded(scores: Sequence[Tensor]) -> Tensor:
     """Scores of several slabs below each other: nobody sees beyond the own slab."""
-    if len(scores) == 1:
-        return scores[0]
     longest = max(part.shape[-1] for part in scores)
-    return torch.cat([pad(part, (0, longest - part.shape[-1]), value=-torch.inf) for part in scores])
+    return _below([pad(part, (0, longest - part.shape[-1]), value=-torch.inf) for part in scores])
 
 
 def packed_attention(
