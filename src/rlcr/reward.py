@@ -29,6 +29,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,17 @@ from rlcr.verify import Grading, Verdict, verify
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+
+class Verifying(Protocol):
+    """A verdict for each answer, as :func:`rlcr.verify.verify` gives."""
+
+    def __call__(
+        self, problems: Sequence[Problem], answers: Sequence[str | None], *, grading: Grading
+    ) -> list[Verdict]:
+        """In the order of the answers."""
+        ...
+
 
 PARTS = ("format", "correctness", "calibration", "abstention")
 
@@ -112,14 +124,18 @@ class Reward:
         *,
         think_open: bool = False,
         grading: Grading = "strict",
+        verifying: Verifying = verify,
     ) -> Scored:
-        """Parse strictly, verify what is well-formed, and reward. One verification for each completion."""
+        """Parse strictly, verify what is well-formed, and reward. One verification for each completion.
+
+        ``verifying`` may be another function like :func:`rlcr.verify.verify`, such as one that remembers.
+        """
         if len(completions) != len(problems):
             raise RlcrError(f"{len(completions)} completions for {len(problems)} problems")
         responses = [parse(text, self.format, think_open=think_open) for text in completions]
         # The answer of a malformed response is None: wrong, without asking the verifier.
         answers = [response.answer for response in responses]
-        verdicts = verify(problems, answers, grading=grading)
+        verdicts = verifying(problems, answers, grading=grading)
         return Scored(responses, verdicts, self.reward(responses, verdicts))
 
     def reward(self, responses: Sequence[Response], verdicts: Sequence[Verdict]) -> RewardParts:

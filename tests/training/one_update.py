@@ -29,6 +29,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "plain": ({"shared_prompts": False}, texts_of(4, 4)),
     "one process idle": (SMALL, IDLE),
     "unlike numbers of passes": ({**SMALL, "entropy": 0.02}, IDLE),
+    "a group lies on both": ({"prompts": 3}, texts_of(3, 4)),
 }
 
 
@@ -36,7 +37,7 @@ def updates(out: Path) -> dict[str, Any]:
     """The gradient and the completions of one update in each case."""
     found = {}
     for name, (special, texts) in CASES.items():
-        settings = recipe(prompts=4, group=4, micro_batch=2, dtype="float32", **special)
+        settings = recipe(**{"prompts": 4, "group": 4, "micro_batch": 2, "dtype": "float32", **special})
         made = update(settings, texts, out / name)
         assert made.trainer.sharing.on == settings.shared_prompts
         rollouts = [(rollout.problem, rollout.sample, rollout.reward) for rollout in made.rollouts]

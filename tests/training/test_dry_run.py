@@ -86,13 +86,16 @@ def test_rewards_of_the_crafted_responses() -> None:
 def test_batch_arithmetic() -> None:
     assert dry_run(load_recipe("hotpotqa-rlcr")).block("Batch").splitlines() == [
         "64 prompts x 32 = 2,048 completions per update",
-        "on 1 device: micro-batches of 8, accumulated over 256",
-        "on 2 devices: micro-batches of 8, accumulated over 128",
-        "on 4 devices: micro-batches of 8, accumulated over 64",
-        "on 8 devices: micro-batches of 8, accumulated over 32",
+        "learned from in passes of up to 36,864 tokens, each prompt once for its group",
+        "on 1 device: 2,048 completions",
+        "on 2 devices: 1,024 completions",
+        "on 4 devices: 512 completions",
+        "on 8 devices: 256 completions",
         "20,000 problems / 64 = 312 updates per epoch (32 problems of each shuffle are left over)",
         "312 updates in all, 1 times through the problems: 638,976 completions",
     ]
+    plain = dry_run(load_recipe("hotpotqa-rlcr", {"shared_prompts": False})).block("Batch")
+    assert "on 4 devices: micro-batches of 8, accumulated over 64" in plain.splitlines()
     small = {"updates": 3, "prompts": 64, "group": 16, "micro_batch": 1024, "size": 10_000}
     limited = dry_run(load_recipe("tiny-arms-brier", small)).block("Batch")
     assert "3 updates in all, 0.0192 times through the problems: 3,072 completions" in limited

@@ -57,6 +57,20 @@ def test_adapters_get_the_oracles_gradient(checkpointing: bool, tmp_path: Path) 
     assert error(found.gradient, grpo_step(in_double(other), rows(MIXED), temperature=0.7)) < 1e-9
 
 
+def test_kl_of_adapters_is_to_the_model_below_them(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    below = toy()
+    model = get_peft_model(
+        copy.deepcopy(below),
+        LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False),
+    )
+    other = copy.deepcopy(model)
+    found = update(recipe(kl=0.1), MIXED, tmp_path, model=model)
+    assert found.trainer.sharing.on
+    wanted = grpo_step(in_double(other), rows(MIXED), temperature=0.7, kl=0.1, reference=in_double(below))
+    assert error(found.gradient, wanted) < 1e-9
+
+
 def test_small_passes_make_the_same_update(tmp_path: Path) -> None:
     texts = texts_of(4, 4)
     wanted = grpo_step(in_double(toy()), rows(texts), temperature=0.7)
@@ -165,7 +179,7 @@ def test_logits_in_parts_make_the_same_update(tmp_path: Path, monkeypatch: Any) 
     tokens = sum(len(row.completion) for group in rows(MIXED) for row in group)
     vocabulary = toy().config.vocab_size
     for held, tile in ((tokens * vocabulary, 7 * vocabulary), (50 * vocabulary, 1)):
-        monkeypatch.setattr("rlcr.training.logps._HELD", held)
+        monkeypatch.setattr("rlcr.training.logps.HELD_LOGITS", held)
         monkeypatch.setattr("rlcr.training.logps._TILE", tile)
         found = update(recipe(entropy=0.02), MIXED, tmp_path / str(held), model=toy())
         assert error(found.gradient, wanted) < 1e-9

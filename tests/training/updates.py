@@ -108,6 +108,7 @@ def update(
     model: Any = None,
     *,
     sampled: bool = False,
+    verifies_early: bool = False,
 ) -> Update:
     """Train on these completions. ``texts`` maps problems to their group's responses.
 
@@ -139,6 +140,7 @@ def update(
         callbacks=[gradient],
     )
     sampler = ChosenSampler(tokenizer, texts)
+    trainer.verifies_early = verifies_early
     if not sampled:
         trainer.sampler = sampler  # pyright: ignore[reportAttributeAccessIssue]
     trainer.train()

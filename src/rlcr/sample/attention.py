@@ -100,7 +100,8 @@ class OwnPart:
         """Of the samples' queries with all their tokens (rows, heads, group, tokens)."""
         rows, heads, group, dim = query_BHGD.shape
         keys_XSD = self.slab.layers[layer][0][:rows, :, : self.longest].flatten(0, 1)
-        scores_XGS = torch.bmm(query_BHGD.reshape(rows * heads, group, dim), keys_XSD.transpose(1, 2)).float()
+        scores_XGS = torch.bmm(query_BHGD.reshape(rows * heads, group, dim), keys_XSD.transpose(1, 2))
+        scores_XGS = _precise(scores_XGS)
         if self.mask_B1S is not None:
             scores_XGS.view(rows, heads * group, -1).add_(self.mask_B1S)
         return scores_XGS.view(rows, heads, group, self.longest)
@@ -142,7 +143,7 @@ class PromptPart:
             x_PHNGD = x_XND.reshape(prompts, heads, samples, group, -1)
             return x_PHNGD.transpose(1, 2).flatten(0, 1)
 
-        scores_XNS = torch.bmm(together(query_BHGD), keys_XSD.transpose(1, 2)).float()
+        scores_XNS = _precise(torch.bmm(together(query_BHGD), keys_XSD.transpose(1, 2)))
         if self.mask_P1S is not None:
             scores_XNS.view(prompts, heads * samples * group, -1).add_(self.mask_P1S)
         weights_XNS = torch.cat([scores_XNS, together(own_BHGS)], dim=-1).softmax(-1).to(values.dtype)
@@ -169,21 +170,28 @@ class Decode:
         own_BHGS = _padded([part.scores(layer, query_BHGD[part.start : part.stop]) for part in self.own])
         attended = [part.attend(layer, query_BHGD, own_BHGS) for part in self.prompts]
         shared_BHGD, weights_BHGS = (
-            _below(parts).index_select(0, self.place_B) for parts in zip(*attended, strict=True)
+            _stacked(parts).index_select(0, self.place_B) for parts in zip(*attended, strict=True)
         )
-        own_BHGD = _below([part.output(layer, weights_BHGS[part.start : part.stop]) for part in self.own])
+        own_BHGD = _stacked([part.output(layer, weights_BHGS[part.start : part.stop]) for part in self.own])
         return (shared_BHGD + own_BHGD).view(1, rows, -1, value.shape[3])
 
 
-def _below(parts: Sequence[Tensor]) -> Tensor:
-    """Below each other, without a copy of a single one."""
+def _stacked(parts: Sequence[Tensor]) -> Tensor:
+    """All below each other; a single one is not copied."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _precise(scores: Tensor) -> Tensor:
+    """In float32 at least."""
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
 def _padded(scores: Sequence[Tensor]) -> Tensor:
     """Scores of several slabs below each other: nobody sees beyond the own slab."""
+    if len(scores) == 1:
+        return scores[0]
     longest = max(part.shape[-1] for part in scores)
-    return _below([pad(part, (0, longest - part.shape[-1]), value=-torch.inf) for part in scores])
+    return torch.cat([pad(part, (0, longest - part.shape[-1]), value=-torch.inf) for part in scores])
 
 
 def packed_attention(

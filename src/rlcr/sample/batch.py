@@ -57,6 +57,7 @@ class Batch:
         self.prompt_slabs: Slabs[Group] = Slabs()
         self.own_slabs: Slabs[Row] = Slabs()
         self.layout: Layout | None = None
+        self.full = False  # nobody more fits until somebody leaves
         self.first_guess = first_guess
         self.finished_rows = self.finished_tokens = self.least_guess = 0
         self.eos = np.array(sorted(maker.eos_ids), dtype=np.int64)
@@ -73,6 +74,7 @@ class Batch:
         """More work, to follow what is waiting."""
         # Longest first: what needs most memory comes while the batch is easiest to plan, and neighbours
         # have similar lengths, so that little is padded.
+        self.full = False
         self.jobs.extend(sorted(jobs, key=lambda job: len(job.ids), reverse=True))
 
     @property
@@ -105,7 +107,7 @@ class Batch:
 
     def _admit(self) -> list[Completion]:
         """Start samples of prompts in use, then of new prompts, while there are seats and memory."""
-        if not self.free or not (self.jobs or any(group.waiting for group in self.groups)):
+        if self.full or not self.free or not (self.jobs or any(group.waiting for group in self.groups)):
             return []
         committed = self._committed()
         starting: list[tuple[Group, int]] = []
@@ -131,6 +133,7 @@ class Batch:
             group = Group(self.jobs.popleft())
             entering.append(group)
             start(group)
+        self.full = not starting
         self._prefill(entering)
         return self._start(starting)
 
@@ -219,8 +222,7 @@ class Batch:
 
     def _make_room(self) -> None:
         """Move samples that fill their slab to the next; if the budget is spent, the shortest give way."""
-        # The token chosen last is stored in the coming step.
-        for slab in reversed(self.own_slabs.occupied()):
+        for slab in reversed(self.own_slabs.occupied()) if self._any_fills_its_slab() else ():
             full = [row for row in slab.members if self.counts[row.seat] > slab.capacity]
             if full:
                 capacity = sample_capacity(slab.capacity + 1, int(max(self.limits[r.seat] for r in full)))
@@ -246,6 +248,16 @@ class Batch:
             )
             self._remove([row])
             self.jobs.append(resumed)
+
+    def _any_fills_its_slab(self) -> bool:
+        """Whether any must move. Asked in every step, so without Python's work for each row."""
+        if self.layout is None:
+            return True
+        # The token chosen last is stored in the coming step.
+        counts_B = self.counts[self.layout.seats_B]
+        return any(
+            bool((counts_B[start:stop] > slab.capacity).any()) for slab, start, stop in self.layout.slabs
+        )
 
     # Leaving ------------------------------------------------------------------------------------------------
 
@@ -273,6 +285,7 @@ class Batch:
         return completions
 
     def _remove(self, rows: list[Row]) -> None:
+        self.full = False
         gone = {id(row) for row in rows}
         for slab in {id(row.slab): row.slab for row in rows if hasattr(row, "slab")}.values():
             slab.remove([row for row in slab.members if id(row) in gone])

@@ -26,7 +26,7 @@ from rlcr.sample.attention import (
     Segment,
     packed_attention,
 )
-from rlcr.sample.products import products_of_few_rows
+from rlcr.sample.blocked import blocked_linears
 from rlcr.sample.slabs import Slab
 
 AttentionInterface.register(NAME, packed_attention)
@@ -74,9 +74,9 @@ class PackedModel:
         """
         inner = base_model(self.model)
         own = inner.config._attn_implementation
-        with evaluating(self.model), products_of_few_rows(self.model), torch.inference_mode():
-            inner.set_attn_implementation(NAME)
+        with evaluating(self.model), blocked_linears(self.model), torch.inference_mode():
             try:
+                inner.set_attn_implementation(NAME)
                 yield
             finally:
                 inner.set_attn_implementation(own)
@@ -181,7 +181,9 @@ def refusal(model: Any) -> tuple[str | None, int | None]:
             return f"its attention has {meaning}", None
     # Half precision differs by some percent of the logits' spread; a wrong path by several spreads.
     # Under autocast the arithmetic is in half precision whatever the type of the result.
-    exact = prefilled_PV.dtype == torch.float32 and not torch.is_autocast_enabled(packed.device.type)
+    exact = prefilled_PV.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled(
+        packed.device.type
+    )
     allowed = 0.01 if exact else 1.0
     with evaluating(model), torch.no_grad():
         for row, ids in enumerate(sequences):

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+#: Logits that are held at once at most: 256 MB in float32. Where there are more, they are made twice.
+HELD_LOGITS = 2**26
 #: Keys and values that attention may hold for a pass, in multiples of its tokens: most of a token's memory is
 #: elsewhere, and 32 completions of 300 tokens behind 1,300 have 4.7.
 _REPEATED = 5

@@ -148,13 +148,18 @@ def _made_up(recipe: Recipe) -> tuple[Problem, ...]:
 
 def _batch_lines(recipe: Recipe, problems: int | None) -> Iterator[str]:
     yield f"{recipe.prompts} prompts x {recipe.group} = {recipe.completions:,} completions per update"
+    if recipe.shared_prompts:
+        yield f"learned from in passes of up to {recipe.pass_tokens:,} tokens, each prompt once for its group"
     for devices in _DEVICES:
         try:
             steps = recipe.accumulation(devices)
         except ValueError:
             continue
         on = f"on {devices} device{'s' * (devices > 1)}"
-        yield f"{on}: micro-batches of {recipe.micro_batch}, accumulated over {steps:,}"
+        if recipe.shared_prompts:
+            yield f"{on}: {recipe.completions // devices:,} completions"
+        else:
+            yield f"{on}: micro-batches of {recipe.micro_batch}, accumulated over {steps:,}"
     if problems is None:
         # What the recipe asks for stands in for what is there.
         problems = recipe.size

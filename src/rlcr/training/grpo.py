@@ -35,7 +35,7 @@ from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.prompts import opens_think
 from rlcr.recipes.settings import Recipe
-from rlcr.response import Span
+from rlcr.response import Span, parse
 from rlcr.reward import Reward
 from rlcr.sample import Request, Sampling
 from rlcr.sample.local import LocalSampler
@@ -47,7 +47,11 @@ from rlcr.training.data import RenderedPrompt
 from rlcr.training.logps import add_token_scores
 from rlcr.training.rollouts import Rollout, rollouts_of
 from rlcr.training.sharing import Sharing
+from rlcr.training.verdicts import EarlyVerdicts
 from rlcr.verify import Grading
+
+#: How tokens become text.
+_AS_TEXT = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ class CalibrationTrainer(GRPOTrainer):
         self._sums: list[tuple[float, float, float]] = []
         self._spare_sums: list[tuple[float, float, float]] = []
         self._scored: Any = None
+        self._verdicts: Any = None
         super().__init__(model, reward_funcs=[_named(part) for part in reward.weights], **trl)
         self.beta = 0.0  # the reference model is asked with the loss, not by TRL
         models = [self.accelerator.unwrap_model(m) for m in (self.model, self.ref_model) if m is not None]
@@ -121,8 +126,14 @@ class CalibrationTrainer(GRPOTrainer):
         )
         # Small models gain from many rows at once; large ones are held back by the token budget.
         self.sampler = LocalSampler(
-            self.model, self.processing_class, name=recipe.model, max_rows=1024, tokens_only=True
+            self.model,
+            self.processing_class,
+            name=recipe.model,
+            max_rows=1024,
+            fast=recipe.shared_prompts,
+            tokens_only=True,
         )
+        self.verifies_early = self.accelerator.device.type != "cpu"
         # What ends a response is the same for both.
         self.eos_token_ids = sorted({*self.eos_token_ids, *self.sampler.eos_ids})
 
@@ -145,10 +156,11 @@ class CalibrationTrainer(GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._rows = inputs
-        if self.recipe.sampler == "rlcr":
-            self._calculate_rewards(inputs, None, None, self._roll_out())
-        else:
-            super()._generate_and_score_completions(inputs)
+        with EarlyVerdicts(self.grading) as self._verdicts:
+            if self.recipe.sampler == "rlcr":
+                self._calculate_rewards(inputs, None, None, self._roll_out())
+            else:
+                super()._generate_and_score_completions(inputs)
         return {"samples": self._weighed(self._credited())}
 
     def _roll_out(self) -> list[list[int]]:
@@ -165,8 +177,17 @@ class CalibrationTrainer(GRPOTrainer):
         completion_ids: list[list[int]] = [[] for _ in place]
         with evaluating(self.model), torch.no_grad(), self.accelerator.autocast():
             for completion in self.sampler.sample(requests, sampling):
-                completion_ids[place[completion.key, completion.sample]] = list(completion.token_ids)
+                row = place[completion.key, completion.sample]
+                completion_ids[row] = list(completion.token_ids)
+                if self.verifies_early:
+                    self._verify_early(self.examples[self._rows[row]["index"]], completion_ids[row])
         return completion_ids
+
+    def _verify_early(self, example: Example, ids: list[int]) -> None:
+        if self._verdicts.takes_long(example.problem):
+            text = self.processing_class.decode(ids, **_AS_TEXT)
+            response = parse(text, self.reward.format, think_open=example.think_open)
+            self._verdicts.begin(example.problem, response.answer)
 
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: list[list[int]]
@@ -185,6 +206,7 @@ class CalibrationTrainer(GRPOTrainer):
             [example.problem for example in examples],
             think_open=examples[0].think_open,
             grading=self.grading,
+            verifying=self._verdicts.verify,
         )
         self._scored = (scored.responses, [spans for _, spans in read])
         own = rollouts_of(
@@ -210,9 +232,7 @@ class CalibrationTrainer(GRPOTrainer):
         if self.recipe.credit != "all":
             return [token_spans(self.processing_class, ids) for ids in completions]
         # Every token is treated alike, so where each lies does not matter.
-        texts = self.processing_class.batch_decode(
-            completions, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
+        texts = self.processing_class.batch_decode(completions, **_AS_TEXT)
         return [(text, [(0, 0)] * len(ids)) for text, ids in zip(texts, completions, strict=True)]
 
     def _sample_number(self, row: int) -> int:

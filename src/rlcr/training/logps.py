@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from rlcr.training.batches import HELD_LOGITS
+
 #: Logits in a tile of the softmax: 4 MB in float32.
 _TILE = 2**20
-#: Logits that are held at once at most: 256 MB in float32.
-_HELD = 2**26
 #: Settings by which models change their logits behind the last layer. Softcapping is the one known here.
 _SCALINGS = ("logit_scale", "output_multiplier", "lm_head_multiplier", "logits_scaling")
 
@@ -57,7 +57,7 @@ def add_token_scores(model: Any, temperature: float) -> None:
             return _Scores.apply(logits_NV, following, temperature)
         hidden_NH = self.base_model(*args, **kwargs).last_hidden_state.flatten(0, 1)[at]
         head = self.get_output_embeddings()
-        count = math.ceil(len(following) / max(1, _HELD // config.vocab_size))
+        count = math.ceil(len(following) / max(1, HELD_LOGITS // config.vocab_size))
         if count <= 1:
             return score(hidden_NH, head, following)
         parts = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlcr.recipes.settings import Recipe
+from rlcr.training.batches import HELD_LOGITS
 from rlcr.training.offline import Shape
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -47,7 +48,7 @@ def estimate(recipe: Recipe, shape: Shape) -> Memory:
     activations   b m (P + C) (layers x kept + working), where one layer works with
                   6 hidden + 2 queries + 2 keys + 3 feed-forward numbers a token, and keeps
                   its input alone with gradient checkpointing, else all of them
-    logits        3 x 4 m C vocabulary: the completion's, their softmax and its gradient
+    logits        b m (P + C) vocabulary, at most :data:`~rlcr.training.batches.HELD_LOGITS` b
     cache         b 2 keys layers (P + group C): sampling one group that shares its prompt
     ============ ==========================================================================
 
@@ -58,13 +59,12 @@ def estimate(recipe: Recipe, shape: Shape) -> Memory:
     queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     working = 6 * shape.hidden + 2 * queries + 2 * keys + 3 * shape.feed_forward
     kept = shape.hidden if recipe.gradient_checkpointing else working
-    tokens = recipe.micro_batch * (recipe.max_prompt_tokens + recipe.max_completion_tokens)
     sampled = recipe.max_prompt_tokens + recipe.group * recipe.max_completion_tokens
     return Memory(
         weights=held * (shape.parameters + (trained if recipe.lora else 0)),
         gradients=held * trained,
         adam=2 * held * trained,
-        activations=size * tokens * (shape.layers * kept + working),
-        logits=12 * recipe.micro_batch * recipe.max_completion_tokens * shape.vocabulary,
+        activations=size * recipe.pass_tokens * (shape.layers * kept + working),
+        logits=size * min(recipe.pass_tokens * shape.vocabulary, HELD_LOGITS),
         cache=2 * size * keys * shape.layers * sampled,
     )
