@@ -8,7 +8,7 @@ quickstart's model with its real data, rewards and logs, on one thread.
 
 Each measurement is a process of its own, so that peak memory is its own (``peak_gb``, of the whole process),
 and they take turns, since machines are noisy. A short step goes before the one that is measured; what happens
-once in a run, such as our trials of a model, falls into it. A step goes from its beginning until it is logged.
+once in a run, such as our trials of a model, falls into it. A step goes from its start until it is logged.
 Tokens are counted on each side: a comparison of unlike amounts of work is refused. ``needed_share`` is what
 the update needs in floating-point operations, counted with the prompt once, divided by the time of the
 learning phase and by ``matmul_gflops``: the rate of a large matrix product, measured in each process right

@@ -18,6 +18,7 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.methods import FORCED_ANSWER, FORCED_CONFIDENCE, METHOD_FILE
 from rlcr.problem import Problem
+from rlcr.records import create_run
 from rlcr.results import measure_records
 from rlcr.tasks import write_problems
 
@@ -248,6 +249,12 @@ def test_a_failed_start_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(RlcrError, match="cannot reach"):
         evaluate(Settings("http://127.0.0.1:9/v1", (capitals(tmp_path),), "base"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_what_was_never_graded_is_not_rescored(tmp_path: Path) -> None:
+    create_run(tmp_path / "sft", {"model": "tiny"}, {}, {})
+    with pytest.raises(RlcrError, match="nothing in it was ever graded"):
+        rescore(tmp_path / "sft")
 
 
 def test_an_unfinished_run_is_not_rescored(tmp_path: Path) -> None:

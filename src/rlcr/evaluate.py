@@ -156,6 +156,8 @@ def rescore(
     is named.
     """
     run = open_run(Path(folder))
+    if not run.graded:
+        raise RlcrError(f"{folder}: nothing in it was ever graded: it is not a run of `rlcr eval`")
     with locked(run.folder):
         run.check_finished()
         how: Grading = grading or run.graded["grading"]

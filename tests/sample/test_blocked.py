@@ -9,9 +9,11 @@ from contextlib import suppress
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from tests.tiny import tiny_model
+from tests.tiny import tiny_model, tiny_tokenizer
 
+from rlcr.sample import Request, Sampling
 from rlcr.sample.blocked import block_count, blocked_linears
+from rlcr.sample.local import LocalSampler
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +59,17 @@ def test_layers_that_others_have_changed_are_left_alone() -> None:
     with blocked_linears(layer):
         assert layer(torch.ones(64)).shape == (64,)
     assert layer(torch.ones(64)).shape == (64,)
+
+
+def test_the_sampler_writes_the_same_with_one_thread_and_two() -> None:
+    sampler = LocalSampler(tiny_model(), tiny_tokenizer(), name="tiny")
+    requests = [Request(str(n), ({"role": "user", "content": "sum " * n},), 3) for n in (1, 5, 9)]
+    made = []
+    for threads in (2, 1):
+        torch.set_num_threads(threads)
+        found = sampler.sample(requests, Sampling(max_tokens=20, temperature=0.7))
+        made.append({(c.key, c.sample): c.token_ids for c in found})
+    assert made[0] == made[1]
 
 
 def test_half_precision_is_left_alone() -> None:

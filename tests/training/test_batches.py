@@ -55,6 +55,13 @@ def test_short_completions_of_a_long_prompt_do_not_repeat_its_keys_without_end()
     assert sorted(len(part) for part in cut_shared(mixed, 200)) == [1, 30]
 
 
+def test_prompts_of_different_lengths_do_not_make_a_mask_without_end() -> None:
+    unlike = [sample(group, 3000 + group, 1500) for group in range(4) for _ in range(4)]
+    assert [{s.group for s in part} for part in cut_shared(unlike, 100_000)] == [{3}, {2}, {1}, {0}]
+    alike = [sample(group, 3000, 1500) for group in range(4) for _ in range(4)]
+    assert len(cut_shared(alike, 100_000)) == 1
+
+
 def test_plain_passes_keep_the_order() -> None:
     samples = [sample(0, 3, n) for n in (4, 9, 2)]
     assert cut_plain(samples, 2) == [samples[:2], samples[2:]]

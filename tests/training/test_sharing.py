@@ -185,6 +185,14 @@ def test_logits_in_parts_make_the_same_update(tmp_path: Path, monkeypatch: Any) 
         assert error(found.gradient, wanted) < 1e-9
 
 
+def test_logits_changed_behind_the_head_are_the_models_own(tmp_path: Path, caplog: Any) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = update(recipe(), MIXED, tmp_path, model=toy("granite", logits_scaling=3.0))
+    assert "changes its logits behind the output layer" in caplog.text
+    model = in_double(toy("granite", logits_scaling=3.0))
+    assert error(found.gradient, grpo_step(model, rows(MIXED), temperature=0.7)) < 1e-9
+
+
 def test_a_completion_without_tokens_is_an_error(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("tests.training.updates.encode", lambda tokenizer, text: [])
     with pytest.raises(RlcrError, match="update 1: a completion has no tokens"):

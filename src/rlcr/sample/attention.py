@@ -30,6 +30,10 @@ from rlcr.sample.slabs import Slab
 NAME = "rlcr_packed"
 
 
+#: What a layer may ask of attention that ours does not do.
+UNKNOWN_DEMANDS = {"softcap": "capped scores", "s_aux": "attention sinks", "position_bias": "position biases"}
+
+
 class NotForwardedError(Exception):
     """The model does not hand keywords down to its attention function."""
 
@@ -194,6 +198,14 @@ def _padded(scores: Sequence[Tensor]) -> Tensor:
     return torch.cat([pad(part, (0, longest - part.shape[-1]), value=-torch.inf) for part in scores])
 
 
+def note_demands(demands: dict[str, Any], module: Any, kwargs: dict[str, Any]) -> None:
+    """Which layer asks for attention, and for what beyond plain attention."""
+    demands.setdefault("layers", set()).add(module.layer_idx)
+    for name in ("sliding_window", *UNKNOWN_DEMANDS):
+        if kwargs.get(name) is not None:
+            demands.setdefault(name, []).append(kwargs[name])
+
+
 def packed_attention(
     module: torch.nn.Module,
     query: Tensor,
@@ -213,9 +225,6 @@ def packed_attention(
     if packed is None:
         raise NotForwardedError(type(module).__name__)
     if demands is not None:
-        demands.setdefault("layers", set()).add(module.layer_idx)
-        for name in ("sliding_window", "softcap", "s_aux", "position_bias"):
-            if kwargs.get(name) is not None:
-                demands.setdefault(name, []).append(kwargs[name])
+        note_demands(demands, module, kwargs)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     return packed.attend(int(module.layer_idx), query, key, value, scaling), None  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from transformers import AttentionInterface
 
 from rlcr.sample.attention import (
     NAME,
+    UNKNOWN_DEMANDS,
     Decode,
     NotForwardedError,
     OwnPart,
@@ -110,10 +111,6 @@ class PackedModel:
         logits = output.logits[0]
         # A model that does not know logits_to_keep returns them all.
         return logits if keep is None or len(logits) == len(keep) else logits[keep]
-
-
-#: What a layer may ask of attention that ours does not do.
-UNKNOWN_DEMANDS = {"softcap": "capped scores", "s_aux": "attention sinks", "position_bias": "position biases"}
 
 
 class _Place:

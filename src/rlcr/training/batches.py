@@ -19,10 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: Logits that are held at once at most: 256 MB in float32. Where there are more, they are made twice.
+#: Here, and not with the head, because the estimate of a run's memory does without torch.
 HELD_LOGITS = 2**26
 #: Keys and values that attention may hold for a pass, in multiples of its tokens: most of a token's memory is
 #: elsewhere, and 32 completions of 300 tokens behind 1,300 have 4.7.
-_REPEATED = 5
+REPEATED = 5
+#: Numbers in the mask of a pass whose prompts have different lengths, for each head that shares keys. Prompts
+#: of one length need one mask for all completions.
+_MASK = 2**25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +98,8 @@ class _Size:
     """The longest one."""
     read: int
     """Of the longest completion."""
+    alike: bool = True
+    """Whether all prompts have one length."""
 
     @classmethod
     def of(cls, group: Sequence[Sample]) -> _Size:
@@ -103,10 +109,13 @@ class _Size:
     def beside(self, other: _Size) -> _Size:
         """Both in one pass."""
         prompt, read = max(self.prompt, other.prompt), max(self.read, other.read)
-        return _Size(self.tokens + other.tokens, self.rows + other.rows, prompt, read)
+        alike = self.alike and other.alike and self.prompt == other.prompt
+        return _Size(self.tokens + other.tokens, self.rows + other.rows, prompt, read, alike)
 
     def fits(self, budget: int) -> bool:
-        return self.tokens <= budget and self.rows * (self.prompt + self.read) <= _REPEATED * budget
+        keys = self.rows * (self.prompt + self.read)
+        mask = 0 if self.alike else keys * self.read
+        return self.tokens <= budget and keys <= REPEATED * budget and mask <= _MASK
 
 
 def _parts(group: list[Sample], budget: int) -> list[list[Sample]]:

@@ -291,6 +291,7 @@ class CalibrationTrainer(GRPOTrainer):
         try:
             return super().training_step(*args, **kwargs)
         finally:
+            self.accelerator.gradient_state._set_sync_gradients(True)
             self.sharing.switch(False)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:

@@ -9,13 +9,18 @@ parts, and again in the backward pass, so that memory never holds batch x length
 large as may be, since each makes a gradient of the whole head; the softmax goes through them in small tiles,
 which stay in the processor's cache. Being part of ``forward`` it works under DDP, FSDP and LoRA, and in any
 precision: TRL's own fused head computes in float32 only.
+
+Some models change their logits behind the output layer. Capped ones are known here; for the others, found
+out on the first few tokens, the model makes all its logits by itself.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import types
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 import torch
@@ -26,8 +31,10 @@ from rlcr.training.batches import HELD_LOGITS
 
 #: Logits in a tile of the softmax: 4 MB in float32.
 _TILE = 2**20
-#: Settings by which models change their logits behind the last layer. Softcapping is the one known here.
-_SCALINGS = ("logit_scale", "output_multiplier", "lm_head_multiplier", "logits_scaling")
+#: By how much logits made here may differ from the model's own, in standard deviations.
+_ALLOWED, _ALLOWED_IN_HALF = 1e-3, 1e-2
+
+log = logging.getLogger(__name__)
 
 
 def add_token_scores(model: Any, temperature: float) -> None:
@@ -38,24 +45,41 @@ def add_token_scores(model: Any, temperature: float) -> None:
     plain_forward = model.forward
     config = model.config.get_text_config()
     softcap = getattr(config, "final_logit_softcapping", None)
-    ordinary = all(getattr(config, name, None) in (None, 1, 1.0) for name in _SCALINGS)
+    ordinary: bool | None = None
+
+    def logits_of(hidden: Tensor, head: Any) -> Tensor:
+        logits = head(hidden)
+        return logits if softcap is None else softcap * torch.tanh(logits / softcap)
 
     def score(hidden_NH: Tensor, head: Any, next_N: Tensor) -> tuple[Tensor, Tensor]:
-        logits_NV = head(hidden_NH)
-        if softcap is not None:
-            logits_NV = softcap * torch.tanh(logits_NV / softcap)
-        return _Scores.apply(logits_NV, next_N, temperature)
+        return _Scores.apply(logits_of(hidden_NH, head), next_N, temperature)
+
+    def is_ordinary(self: Any, kwargs: dict[str, Any], at: Tensor) -> bool:
+        few, keep_N = _few_tokens(kwargs, at)
+        only = {"logits_to_keep": keep_N} if "logits_to_keep" in signature(plain_forward).parameters else {}
+        with torch.no_grad():
+            own = plain_forward(**few, **only).logits[0]
+            own_NV = own if len(own) == len(keep_N) else own[keep_N]
+            hidden_NH = self.base_model(**few).last_hidden_state[0, keep_N]
+            ours_NV = logits_of(hidden_NH, self.get_output_embeddings())
+        allowed = _ALLOWED if own_NV.dtype == ours_NV.dtype == _precision(own_NV) else _ALLOWED_IN_HALF
+        return bool((own_NV - ours_NV).abs().max() <= allowed * own_NV.float().std())
 
     def forward(
         self: Any, *args: Any, at: Tensor | None = None, following: Tensor | None = None, **kwargs: Any
     ) -> Any:
+        nonlocal ordinary
         if at is None or following is None:
             return plain_forward(*args, **kwargs)
         kwargs["use_cache"] = False
+        if ordinary is None:
+            ordinary = is_ordinary(self, kwargs, at)
+            if not ordinary:
+                log.warning("the model changes its logits behind the output layer: it makes all of them")
         if not ordinary:
-            logits_NV = plain_forward(*args, **kwargs).logits.flatten(0, 1)[at]
+            logits_NV = plain_forward(**kwargs).logits.flatten(0, 1)[at]
             return _Scores.apply(logits_NV, following, temperature)
-        hidden_NH = self.base_model(*args, **kwargs).last_hidden_state.flatten(0, 1)[at]
+        hidden_NH = self.base_model(**kwargs).last_hidden_state.flatten(0, 1)[at]
         head = self.get_output_embeddings()
         count = math.ceil(len(following) / max(1, HELD_LOGITS // config.vocab_size))
         if count <= 1:
@@ -70,6 +94,14 @@ def add_token_scores(model: Any, temperature: float) -> None:
         return torch.cat(logps), torch.cat(entropies)
 
     model.forward = types.MethodType(forward, model)
+
+
+def _few_tokens(kwargs: dict[str, Any], at: Tensor) -> tuple[dict[str, Any], Tensor]:
+    """The first tokens of the first row, and their positions; of a packed row, which goes whole, a few."""
+    if "packed" in kwargs:
+        return kwargs, at[:8]
+    few = {name: value[:1, :8] if isinstance(value, Tensor) else value for name, value in kwargs.items()}
+    return few, torch.arange(few["input_ids"].shape[1], device=at.device)
 
 
 class _Scores(torch.autograd.Function):

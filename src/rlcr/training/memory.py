@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlcr.recipes.settings import Recipe
-from rlcr.training.batches import HELD_LOGITS
+from rlcr.training.batches import HELD_LOGITS, REPEATED
 from rlcr.training.offline import Shape
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -46,8 +46,10 @@ def estimate(recipe: Recipe, shape: Shape) -> Memory:
     gradients     h N'
     Adam          2 h N'
     activations   b m (P + C) (layers x kept + working), where one layer works with
-                  6 hidden + 2 queries + 2 keys + 3 feed-forward numbers a token, and keeps
-                  its input alone with gradient checkpointing, else all of them
+                  6 hidden + 2 queries + 2 keys (1 + r) + 3 feed-forward numbers a token, and
+                  keeps its input alone with gradient checkpointing, else all of them; attention
+                  repeats a shared prompt's keys r = group (P + C) / (P + group C) times,
+                  :data:`~rlcr.training.batches.REPEATED` at most
     logits        b m (P + C) vocabulary, at most :data:`~rlcr.training.batches.HELD_LOGITS` b
     cache         b 2 keys layers (P + group C): sampling one group that shares its prompt
     ============ ==========================================================================
@@ -57,9 +59,11 @@ def estimate(recipe: Recipe, shape: Shape) -> Memory:
     held, size = (_BYTES[dtype] for dtype in precisions(recipe))
     trained = shape.adapter_parameters(recipe.lora.rank) if recipe.lora else shape.parameters
     queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
-    working = 6 * shape.hidden + 2 * queries + 2 * keys + 3 * shape.feed_forward
-    kept = shape.hidden if recipe.gradient_checkpointing else working
+    longest = recipe.max_prompt_tokens + recipe.max_completion_tokens
     sampled = recipe.max_prompt_tokens + recipe.group * recipe.max_completion_tokens
+    repeated = min(recipe.group * longest / sampled, REPEATED) if recipe.shared_prompts else 0
+    working = 6 * shape.hidden + 2 * queries + 2 * keys * (1 + repeated) + 3 * shape.feed_forward
+    kept = shape.hidden if recipe.gradient_checkpointing else working
     return Memory(
         weights=held * (shape.parameters + (trained if recipe.lora else 0)),
         gradients=held * trained,

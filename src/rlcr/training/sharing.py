@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.nn.modules.dropout import _DropoutNd
 from transformers import AttentionInterface
 
-from rlcr.sample.attention import NotForwardedError
-from rlcr.sample.packed import UNKNOWN_DEMANDS, base_model, evaluating, unsuited, window_of
+from rlcr.sample.attention import UNKNOWN_DEMANDS, NotForwardedError, note_demands
+from rlcr.sample.packed import base_model, evaluating, unsuited, window_of
 from rlcr.training.batches import Sample
 from rlcr.training.prefix import SharedPrompts, plain_inputs
 
@@ -50,10 +50,7 @@ def shared_attention(
     if packed is None:
         raise NotForwardedError(type(module).__name__)
     if packed.demands is not None:
-        packed.demands.setdefault("layers", set()).add(module.layer_idx)
-        for name in ("sliding_window", *UNKNOWN_DEMANDS):
-            if kwargs.get(name) is not None:
-                packed.demands.setdefault(name, []).append(kwargs[name])
+        note_demands(packed.demands, module, kwargs)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     return packed.attend(query, key, value, scale), None
 
@@ -71,7 +68,7 @@ class Sharing:
         """
         self._inner, *_ = self._inners = [base_model(model) for model in models]
         self._accelerator, self._pad, self._rows = accelerator, pad, rows
-        self._own = self._inner.config._attn_implementation
+        self._own = [inner.config._attn_implementation for inner in self._inners]
         self._window: int | None = None
         self._possible: bool | None = None if wanted else False
 
@@ -119,8 +116,8 @@ class Sharing:
 
     def switch(self, on: bool) -> None:
         """Our attention or the model's own."""
-        wanted = NAME if on else self._own
-        for inner in self._inners:
+        for inner, own in zip(self._inners, self._own, strict=True):
+            wanted = NAME if on else own
             if inner.config._attn_implementation != wanted:
                 inner.set_attn_implementation(wanted)
 
@@ -158,7 +155,7 @@ class Sharing:
         self._window = window_of(config, demands)
         longest = self._longest(samples)
         fitting = [s for s in samples if self._window is None or longest[s.group] <= self._window]
-        trial = sorted(fitting, key=lambda sample: sample.group)[: self._rows] or [short, short]
+        trial = _from_two_groups(fitting, self._rows) or [short, short]
         apart = self._apart(model, trial)
         half = torch.is_autocast_enabled(self._accelerator.device.type)
         allowed = _ALLOWED_IN_HALF if half else _ALLOWED.get(self._inner.dtype, _ALLOWED_IN_HALF)
@@ -178,6 +175,17 @@ class Sharing:
         with evaluating(model), torch.no_grad():
             logps = [model(**self.inputs(samples, shared=shared))[0] for shared in (True, False)]
         return (logps[0] - logps[1]).abs().max().item()
+
+
+def _from_two_groups(samples: Sequence[Sample], rows: int) -> list[Sample]:
+    """So many completions of two prompts, of different lengths if there are any."""
+    groups: dict[int, list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(sample.group, []).append(sample)
+    first, *others = groups.values() or [[]]
+    unlike = [group for group in others if len(group[0].prompt) != len(first[0].prompt)]
+    second = (unlike or others or [[]])[0][: rows // 2]
+    return [*first[: rows - len(second)], *second]
 
 
 def _all_counted(sample: Sample) -> Sample:
