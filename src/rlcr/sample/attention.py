@@ -39,41 +39,45 @@ class NotForwardedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """Where a prompt lies in the packed row, and where its keys and values go."""
+class Stretch:
+    """Prompts of one length behind each other in the packed row, and where their keys and values go."""
 
     start: int
-    stop: int
+    length: int
     slab: Slab
-    slot: int
+    slots_P: Tensor
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
+        """Store keys and values; outputs (tokens, heads, dim) of each prompt attending to itself."""
+
+        def apart(x_1HTD: Tensor) -> Tensor:
+            prompts = len(self.slots_P)
+            x_HTD = x_1HTD[0, :, self.start : self.start + prompts * self.length]
+            return x_HTD.unflatten(1, (prompts, self.length)).transpose(0, 1)
+
+        query_PHTD, key_PHTD, value_PHTD = apart(query), apart(key), apart(value)
+        for buffer, new_PHTD in zip(self.slab.layer(layer, key, value), (key_PHTD, value_PHTD), strict=True):
+            buffer[self.slots_P, :, : self.length] = new_PHTD
+        output_PHTD = scaled_dot_product_attention(
+            query_PHTD,
+            key_PHTD,
+            value_PHTD,
+            is_causal=True,
+            scale=scaling,
+            enable_gqa=query.shape[1] > key.shape[1],
+        )
+        return output_PHTD.transpose(1, 2).flatten(0, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
     """Prompts behind each other, each attending causally to itself."""
 
-    segments: Sequence[Segment]
+    stretches: Sequence[Stretch]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
         """Outputs (1, tokens, heads, dim) of queries, keys and values (1, heads, tokens, dim)."""
-        outputs = []
-        groups = query.shape[1] // key.shape[1]
-        for segment in self.segments:
-            here = slice(segment.start, segment.stop)
-            keys, values = segment.slab.layer(layer, key, value)
-            keys[segment.slot, :, : segment.stop - segment.start] = key[0, :, here]
-            values[segment.slot, :, : segment.stop - segment.start] = value[0, :, here]
-            outputs.append(
-                scaled_dot_product_attention(
-                    query[:, :, here],
-                    key[:, :, here],
-                    value[:, :, here],
-                    is_causal=True,
-                    scale=scaling,
-                    enable_gqa=groups > 1,
-                )
-            )
-        return torch.cat(outputs, dim=2).transpose(1, 2)
+        return _stacked([s.attend(layer, query, key, value, scaling) for s in self.stretches])[None]
 
 
 @dataclass(frozen=True, slots=True)

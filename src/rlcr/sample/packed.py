@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from rlcr.sample.attention import (
     OwnPart,
     Prefill,
     PromptPart,
-    Segment,
+    Stretch,
     packed_attention,
 )
 from rlcr.sample.blocked import blocked_linears
@@ -85,14 +86,18 @@ class PackedModel:
     def prefill(self, prompts: Sequence[Sequence[int]], places: Sequence[tuple[Slab, int]]) -> Tensor:
         """Store the prompts' keys and values at their places; the logits (P, V) after each."""
         device = self.device
-        segments, start = [], 0
-        for ids, (slab, slot) in zip(prompts, places, strict=True):
-            segments.append(Segment(start, start + len(ids), slab, slot))
-            start += len(ids)
+        stretches, start = [], 0
+        pairs = zip(prompts, places, strict=True)
+        # Prompts come longest first, so that those of one length are neighbours.
+        for (length, _), members in groupby(pairs, key=lambda pair: (len(pair[0]), id(pair[1][0]))):
+            stored = [place for _, place in members]
+            slots_P = torch.tensor([slot for _, slot in stored], device=device)
+            stretches.append(Stretch(start, length, stored[0][0], slots_P))
+            start += length * len(stored)
         tokens_T = torch.tensor([token for ids in prompts for token in ids], device=device)
         positions_T = torch.cat([torch.arange(len(ids)) for ids in prompts]).to(device)
-        last_P = torch.tensor([segment.stop - 1 for segment in segments], device=device)
-        return self._forward(tokens_T, positions_T, Prefill(segments), last_P)
+        last_P = torch.tensor([len(ids) for ids in prompts], device=device).cumsum(0) - 1
+        return self._forward(tokens_T, positions_T, Prefill(stretches), last_P)
 
     def decode(self, tokens_B: Tensor, positions_B: Tensor, plan: Decode) -> Tensor:
         """The logits (B, V) after one more token of each sample."""
