@@ -55,7 +55,7 @@ def test_layers_are_afterwards_as_they_were() -> None:
 
 def test_layers_that_others_have_changed_are_left_alone() -> None:
     layer = torch.nn.Linear(64, 128)
-    layer.forward = lambda x: x
+    layer.forward = lambda input: input
     with blocked_linears(layer):
         assert layer(torch.ones(64)).shape == (64,)
     assert layer(torch.ones(64)).shape == (64,)
