@@ -1,6 +1,6 @@
 """How time and memory grow with group size, prompt length and completion length, against stock TRL.
 
-One of the three changes, the others stay at 256 / 32 / 8; SmolLM2-135M with 8 of its 30 layers, so that the
+One of the three changes, the others stay at 256 / 32 / 8; SmolLM2-135M with 4 of its 30 layers, so that the
 long shapes take minutes and not hours. Written to benchmarks/results.json and docs/images/growth.png:
 
     python benchmarks/bench_growth.py --rounds 3
@@ -16,7 +16,7 @@ from typing import Any
 import bench_training
 from recording import record
 
-LAYERS = 8
+LAYERS = 4
 AXES = {
     "prompt": [f"{p}/32/8" for p in (64, 128, 256, 512, 1024)],
     "completion": [f"256/{c}/8" for c in (16, 32, 64, 128, 256)],
