@@ -93,11 +93,11 @@ def _large(job: Job, folder: Path) -> tuple[Any, float]:
     from trl.trainer.grpo_trainer import GRPOTrainer
 
     from rlcr.problem import Problem
-    from rlcr.recipes.checks import reward_of
-    from rlcr.recipes.settings import Recipe
     from rlcr.sample.loading import load
     from rlcr.training.data import RenderedPrompt
     from rlcr.training.grpo import CalibrationTrainer, Example
+    from rlcr.training.recipes.checks import reward_of
+    from rlcr.training.recipes.settings import Recipe
     from rlcr.training.run import grpo_config
 
     prompt, completion, group = job.sizes
@@ -164,12 +164,12 @@ def _quickstart(job: Job, folder: Path) -> tuple[Any, float]:
     """The quickstart's model, problems and rewards, at the recipe's own sizes."""
     from trl.trainer.grpo_trainer import GRPOTrainer
 
-    from rlcr.recipes import load_recipe
-    from rlcr.recipes.checks import reward_of
     from rlcr.sample.loading import load
     from rlcr.training.data import load_problems, prepare_problems
     from rlcr.training.embedded import build
     from rlcr.training.grpo import CalibrationTrainer, Example
+    from rlcr.training.recipes import load_recipe
+    from rlcr.training.recipes.checks import reward_of
     from rlcr.training.rollouts import RolloutLog
     from rlcr.training.run import dataset, grpo_config
     from rlcr.training.watch import measure_update
@@ -260,8 +260,8 @@ def run(
     shape: str, micros: list[int], rounds: int, layers: int | None, cpu: bool, sides: tuple[str, ...]
 ) -> dict[str, Any]:
     """Interleaved rounds; ratios are of medians."""
-    from rlcr.recipes import load_recipe
     from rlcr.training.embedded import build
+    from rlcr.training.recipes import load_recipe
 
     threads = 1 if cpu or shape == QUICKSTART else 2
     quickstart = load_recipe("tiny-arms-brier").recipe

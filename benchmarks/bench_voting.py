@@ -16,8 +16,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from rlcr.voting.files import task_votes
-from rlcr.voting.pool import Pool, make_pool
+from rlcr.many.pool import Pool, make_pool
+from rlcr.many.vote import task_votes
 
 QUESTIONS, SAMPLES, SUBSETS = 5000, 64, 200
 PEER_QUESTIONS, PEER_SIZES = 2, (1, 8, 16, 24, 32, 40, 48, 56, 64)

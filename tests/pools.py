@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from rlcr.voting.pool import Pool, make_pool
+from rlcr.many.pool import Pool, make_pool
 
 Kind = Literal["calibrated", "uninformative", "anti", "constant"]
 

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import rlcr
@@ -10,7 +11,7 @@ import rlcr
 PACKAGE = Path(rlcr.__file__).parent
 HEAVY = {"torch", "transformers", "trl", "peft", "accelerate", "datasets", "openai"}
 # Only these rooms may import the heavy ones, and each does so when it is used, not when rlcr is imported.
-MAY_BE_HEAVY = ("train", "confidence", "sample", "tasks/hub.py")
+MAY_BE_HEAVY = ("engine", "sample", "confidence", "training", "tasks/plumbing/hub.py")
 
 
 def test_importing_is_light() -> None:
@@ -52,24 +53,82 @@ def test_the_core_never_imports_the_heavy_libraries() -> None:
             assert not roots & HEAVY, inside
 
 
-# Imports point one way: a room may not import from the rooms listed with it.
-ONE_WAY = {
-    "files.py": ("problem", "verify", "tasks", "records", "sample"),
-    "problem.py": ("response", "verify", "tasks", "scoring", "reward", "metrics"),
-    "response.py": ("verify", "tasks", "scoring", "reward", "metrics", "prompts"),
-    "scoring.py": ("verify", "tasks", "reward", "metrics"),
-    "verify": ("tasks", "reward", "metrics", "cli", "report"),
-    "metrics": ("verify", "tasks", "reward", "cli", "report"),
-    "reward.py": ("tasks", "metrics", "cli", "report", "train"),
-}
+# The house from the ground up: whatever stands in a line may import from the lines above it, and from its own room.
+LAYERS = """
+errors
+files problem scoring
+response
+prompts verify metrics
+reward
+tasks
+runs
+engine
+sample
+many
+evaluate
+confidence
+training
+report
+quickstart
+cli
+"""
+ROOMS = {name: height for height, line in enumerate(LAYERS.split("\n")) for name in line.split()}
+# The report reads files: it may use what describes them, and nothing that makes them.
+REPORT_MAY_NOT = {"engine", "sample", "many", "evaluate", "confidence", "training"}
 
 
-def test_imports_point_one_way() -> None:
-    for room, forbidden in ONE_WAY.items():
-        place = PACKAGE / room
-        for path in place.rglob("*.py") if place.is_dir() else [place]:
-            rooms = {name.split(".")[1] for name in imported_names(path) if name.startswith("rlcr.")}
-            assert rooms.isdisjoint(forbidden), path
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else "rlcr"
+
+
+def edges() -> Iterator[tuple[str, str]]:
+    """(importing module, imported module), also of imports inside functions and of ``from rlcr import x``."""
+    for path in PACKAGE.rglob("*.py"):
+        inside = path.relative_to(PACKAGE).with_suffix("").as_posix().removesuffix("__init__").strip("/")
+        module = ".".join(["rlcr", *filter(None, inside.split("/"))])
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{module}: relative imports hide where they point"
+                imported = [f"{node.module}.{alias.name}" for alias in node.names]
+            else:
+                continue
+            yield from ((module, name) for name in imported if name.split(".")[0] == "rlcr")
+
+
+def test_every_room_has_its_place() -> None:
+    rooms = {
+        path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()
+    }
+    assert rooms - {"__init__", "__main__", "__pycache__"} == set(ROOMS)
+
+
+def test_imports_point_down() -> None:
+    wrong = {
+        f"{importer} -> {imported}"
+        for importer, imported in edges()
+        if importer not in ("rlcr", "rlcr.__main__")
+        and room_of(importer) != room_of(imported)
+        and ROOMS.get(room_of(imported), 99) >= ROOMS[room_of(importer)]
+    }
+    assert not wrong
+
+
+def test_the_report_reads_files_only() -> None:
+    wrong = {
+        f"{importer} -> {imported}"
+        for importer, imported in edges()
+        if room_of(importer) == "report" and room_of(imported) in REPORT_MAY_NOT
+    }
+    assert not wrong
+
+
+def test_files_are_of_readable_length() -> None:
+    longest = max(
+        (len(path.read_text(encoding="utf-8").splitlines()), path.name) for path in PACKAGE.rglob("*.py")
+    )
+    assert longest[0] <= 450, longest
 
 
 def test_the_public_api_exists() -> None:

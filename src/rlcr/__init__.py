@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 
 from rlcr import metrics, verify
 from rlcr.errors import RlcrError
-from rlcr.grading import score
+from rlcr.evaluate.score import score
 from rlcr.problem import Problem
 from rlcr.prompts import load_prompt, messages, render
 from rlcr.response import FORMATS, Response, ResponseFormat, parse
@@ -70,8 +70,8 @@ def train(
 
     ``rlcr.train("hotpotqa-rlcr", out="run", model="my/model", lr=2e-6)``
     """
-    from rlcr.recipes import load_recipe
     from rlcr.training import train_run
+    from rlcr.training.recipes import load_recipe
 
     where = None if data_dir is None else Path(data_dir)
     return train_run(load_recipe(recipe, overrides), Path(out), resume=resume, data_dir=where)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from rlcr.evaluate.stages import grade
 from rlcr.problem import Problem
-from rlcr.records import PROBLEMS, RECORDS, RUN, to_line
-from rlcr.stages import grade
+from rlcr.runs.store import PROBLEMS, RECORDS, RUN, to_line
 from rlcr.tasks import write_problems
 
 #: The chance of being right, by the word that the solution holds.

@@ -9,9 +9,15 @@ from tests.confidence.made import colour_run, raw, write_run
 from typer.testing import CliRunner
 
 from rlcr.cli import app
-from rlcr.comparing import compare_runs
-from rlcr.confidence import columns
-from rlcr.confidence.columns import (
+from rlcr.confidence.sources import Options, add_column, add_columns
+from rlcr.errors import RlcrError
+from rlcr.evaluate import rescore, write_results
+from rlcr.evaluate.compare import compare_runs
+from rlcr.evaluate.importing import Table, import_run
+from rlcr.evaluate.results import load_results
+from rlcr.problem import Problem
+from rlcr.runs import columns
+from rlcr.runs.columns import (
     COLUMNS,
     column_names,
     fresh_columns,
@@ -19,13 +25,7 @@ from rlcr.confidence.columns import (
     read_column,
     write_column,
 )
-from rlcr.confidence.sources import Options, add_column, add_columns
-from rlcr.errors import RlcrError
-from rlcr.evaluate import rescore, write_results
-from rlcr.importing import Table, import_run
-from rlcr.problem import Problem
-from rlcr.records import open_run
-from rlcr.results import load_results
+from rlcr.runs.store import open_run
 
 
 def test_what_the_records_hold_comes_first_and_a_written_column_reads_back(tmp_path: Path) -> None:

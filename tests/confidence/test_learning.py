@@ -8,14 +8,14 @@ from tests.confidence.made import colour_run, raw, write_run
 
 from rlcr import metrics
 from rlcr.confidence.agreement import agreement
-from rlcr.confidence.columns import read_column, write_column
 from rlcr.confidence.comparison import compare_columns, within_question
 from rlcr.confidence.recalibration import fitted
 from rlcr.confidence.rows import folds_of, read_rows
 from rlcr.confidence.sources import Options, add_column
-from rlcr.equivalence import group_answers
 from rlcr.errors import RlcrError
+from rlcr.many.equivalence import group_answers
 from rlcr.problem import Problem
+from rlcr.runs.columns import read_column, write_column
 
 
 def answers(folder: Path, texts: list[str], verifier: str = "math") -> Path:

@@ -11,12 +11,12 @@ import pytest
 from tests.confidence.made import CHANCE, OPTIMUM, colour_run, hide_answers, tiny_checkpoint
 
 from rlcr import metrics
-from rlcr.confidence.columns import read_column
 from rlcr.confidence.rows import Rows, folds_of, read_rows
 from rlcr.confidence.sources import Options, add_column
 from rlcr.confidence.texts import read_part
 from rlcr.errors import RlcrError
-from rlcr.methods import FORCED_ANSWER
+from rlcr.evaluate.methods import FORCED_ANSWER
+from rlcr.runs.columns import read_column
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -199,7 +199,7 @@ def test_embeddings_are_those_of_each_sequence_alone(
 
 def test_lots_stay_within_the_token_budget() -> None:
     from rlcr.confidence.embeddings import _lots, _trees
-    from rlcr.confidence.prefixes import grow
+    from rlcr.engine.prefixes import grow
 
     some = sequences(1) * 3
     for budget in (30, 100):

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.test_published import PUBLISHED_NAMES, RUNS, outputs, published
+from tests.evaluate.test_published import PUBLISHED_NAMES, RUNS, outputs, published
 from typer.testing import CliRunner
 
 from rlcr.cli import app
 from rlcr.confidence.comparison import compare_columns
-from rlcr.results import load_results
+from rlcr.evaluate.results import load_results
 
 
 def rlcr(*arguments: object) -> str:

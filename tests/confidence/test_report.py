@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from tests.confidence.made import colour_run
 
-from rlcr.confidence.columns import write_column
 from rlcr.confidence.comparison import COMPARISON, compare_columns
 from rlcr.confidence.rows import read_rows
 from rlcr.confidence.sources import add_columns
-from rlcr.records import open_run
 from rlcr.report.columns import cost_each
 from rlcr.report.page import make_report, render, write_files
 from rlcr.report.reading import read_runs
+from rlcr.runs.columns import write_column
+from rlcr.runs.store import open_run
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from rlcr.records import PROBLEMS, RECORDS, RUN
-from rlcr.results import RESULTS, measure_records
+from rlcr.evaluate.results import RESULTS, measure_records
+from rlcr.runs.store import PROBLEMS, RECORDS, RUN
 
 TEXT = (
     "the sum of both numbers is then divided by what remains so we look at each case in turn and note that the "

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from tests.report.made import ARTEFACTS, made_records, made_run, made_training, problem, record, write_run
 
-from rlcr.comparing import compare_runs
 from rlcr.errors import RlcrError
+from rlcr.evaluate.compare import compare_runs
 from rlcr.report import numbers, samples
 from rlcr.report.page import make_report, render, write_files, write_report
 from rlcr.report.reading import labels, read_runs

@@ -12,13 +12,13 @@ from scipy.stats import chisquare
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
 
+from rlcr.engine.packed import PackedModel, refusal
 from rlcr.errors import RlcrError
 from rlcr.sample import CannotContinue, Completion, Request, Sampling
 from rlcr.sample.batch import Batch
 from rlcr.sample.choice import choose, gumbel, nucleus, stream
 from rlcr.sample.jobs import Maker
 from rlcr.sample.local import LocalSampler
-from rlcr.sample.packed import PackedModel, refusal
 
 WORDS = ["sum", "of", "the", "numbers", "answer", "42", "café", "日本語", "🙂", "what", "<think>", "sure"]
 FAMILIES = ["llama", "qwen2", "qwen3", "olmo2", "gemma3_text"]

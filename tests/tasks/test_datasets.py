@@ -12,7 +12,7 @@ import pytest
 
 from rlcr.errors import RlcrError
 from rlcr.tasks import load
-from rlcr.tasks.seeded import same_question_key
+from rlcr.tasks.plumbing.seeded import same_question_key
 from rlcr.verify import verify
 
 Write = Callable[..., Path]

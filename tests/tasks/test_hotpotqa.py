@@ -16,7 +16,7 @@ import pytest
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.tasks import load
-from rlcr.tasks.seeded import same_question_key
+from rlcr.tasks.plumbing.seeded import same_question_key
 
 Make = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]

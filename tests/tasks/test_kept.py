@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from rlcr.tables import Row
-from rlcr.tasks import load, source
-from rlcr.tasks.built import to_line
+from rlcr.tasks import load
+from rlcr.tasks.plumbing import source
+from rlcr.tasks.plumbing.built import to_line
+from rlcr.tasks.plumbing.tables import Row
 
 Write = Callable[..., Path]
 HARD = {"source": "olympiads", "llama8b_solve_rate": 0.5}

@@ -11,10 +11,10 @@ from tests.tiny import tiny_tokenizer
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.prompts import load_prompt, render
-from rlcr.recipes import load_recipe
-from rlcr.recipes.settings import Recipe
 from rlcr.tasks import TaskSet, load
 from rlcr.training.data import load_problems, measure_problems, prepare_problems
+from rlcr.training.recipes import load_recipe
+from rlcr.training.recipes.settings import Recipe
 
 
 @pytest.fixture(scope="module")

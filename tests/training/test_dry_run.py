@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.tiny import tiny_model, tiny_tokenizer
 
-from rlcr.recipes import RECIPES, load_recipe
 from rlcr.training.dry_run import DryRun, dry_run
 from rlcr.training.memory import estimate
 from rlcr.training.offline import KNOWN, find_shape, find_tokenizer
+from rlcr.training.recipes import RECIPES, load_recipe
 
 MEMORY = "Memory of one device that holds everything, roughly"
 REWARD = "Reward of crafted responses"

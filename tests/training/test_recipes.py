@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-import rlcr.recipes
+import rlcr.training.recipes
 from rlcr.cli import training
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
-from rlcr.recipes import RECIPES, load_recipe, parse_override
-from rlcr.recipes.checks import (
+from rlcr.training.recipes import RECIPES, load_recipe, parse_override
+from rlcr.training.recipes.checks import (
     check_micro_batch,
     check_out,
     check_problems,
@@ -25,10 +25,10 @@ from rlcr.recipes.checks import (
     prompt_of,
     reward_of,
 )
-from rlcr.recipes.reading import read
-from rlcr.recipes.settings import Recipe
+from rlcr.training.recipes.reading import read
+from rlcr.training.recipes.settings import Recipe
 
-FOLDER = Path(rlcr.recipes.__file__).parent
+FOLDER = Path(rlcr.training.recipes.__file__).parent
 Write = Callable[[str], str]
 
 

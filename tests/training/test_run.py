@@ -18,8 +18,8 @@ from tests.tiny import tiny_model, tiny_tokenizer
 
 import rlcr
 from rlcr.errors import RlcrError
-from rlcr.methods import stored_method
-from rlcr.records import locked
+from rlcr.evaluate.methods import stored_method
+from rlcr.runs.store import locked
 from rlcr.sample.loading import load
 from rlcr.training.rollouts import read_rollouts
 from rlcr.training.watch import read_updates

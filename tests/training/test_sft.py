@@ -12,7 +12,7 @@ from tests.tiny import tiny_model, tiny_tokenizer
 from transformers import TrainerCallback
 
 from rlcr.errors import RlcrError
-from rlcr.methods import stored_method
+from rlcr.evaluate.methods import stored_method
 from rlcr.problem import Problem
 from rlcr.prompts import load_prompt, messages, render_messages
 from rlcr.sample import Request, Sampling

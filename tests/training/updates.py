@@ -18,12 +18,12 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rlcr.problem import Problem
 from rlcr.prompts import Message, render_messages
-from rlcr.recipes.checks import reward_of
-from rlcr.recipes.settings import Recipe
 from rlcr.response import parse
 from rlcr.sample import Completion, Request, Sampling
 from rlcr.training.data import RenderedPrompt
 from rlcr.training.grpo import CalibrationTrainer, Example
+from rlcr.training.recipes.checks import reward_of
+from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import Rollout
 from rlcr.training.run import dataset, grpo_config
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from rlcr.cli.evaluating import Json, RunFolder
-from rlcr.progress import progress_bar
+from rlcr.evaluate.progress import progress_bar
 
 app = typer.Typer(
     help="Confidence from elsewhere: token probabilities, agreement, a probe, a classifier, recalibration.",
@@ -64,8 +64,8 @@ def add(
 @app.command("list")
 def list_(run: RunFolder) -> None:
     """The columns of a run, and where each is from."""
-    from rlcr.confidence.columns import column_names, fresh_columns, provenance
-    from rlcr.records import open_run
+    from rlcr.runs.columns import column_names, fresh_columns, provenance
+    from rlcr.runs.store import open_run
 
     opened = open_run(run)
     _, stale = fresh_columns(opened)
@@ -178,7 +178,7 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Completions made anywhere as a run, for everything that reads runs."""
-    from rlcr.importing import Table, import_run
+    from rlcr.evaluate.importing import Table, import_run
     from rlcr.report.results import print_results
 
     table = Table(completion, gold, question, id, correct)

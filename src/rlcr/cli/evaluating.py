@@ -9,13 +9,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlcr import comparing, lm_eval, results
-from rlcr import evaluate as evaluation
-from rlcr.adaptive import votes_told
 from rlcr.errors import RlcrError
-from rlcr.progress import RunProgress
-from rlcr.records import RUN
+from rlcr.evaluate import compare as comparing
+from rlcr.evaluate import export as lm_eval
+from rlcr.evaluate import results
+from rlcr.evaluate import run as evaluation
+from rlcr.evaluate.adaptive import votes_told
+from rlcr.evaluate.progress import RunProgress
 from rlcr.report import results as tables
+from rlcr.runs.store import RUN
 from rlcr.sample.opening import Access, Mode
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder written by `rlcr eval`.")]

@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlcr import grading as grader
-from rlcr import measure, results, scoring
+from rlcr import scoring
 from rlcr.errors import RlcrError
-from rlcr.progress import progress_bar
-from rlcr.records import RUN
+from rlcr.evaluate import measure, results
+from rlcr.evaluate import score as grader
+from rlcr.evaluate.progress import progress_bar
 from rlcr.report import figures, terminal
+from rlcr.runs.store import RUN
 
 Table = Annotated[Path, typer.Argument(help="JSONL, CSV (both also .gz) or Parquet.", show_default=False)]
 TableOrRun = Annotated[

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rlcr.tasks import load_with, view, write_problems
+from rlcr.tasks import load_with, write_problems
+from rlcr.tasks.plumbing import view
 
 app = typer.Typer(help="Sets of problems: list them, look at them, build them, compare them.")
 

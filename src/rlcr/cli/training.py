@@ -27,8 +27,8 @@ _NEEDED = ("torch", "transformers", "accelerate", "datasets", "trl")
 @recipes.callback(invoke_without_command=True)
 def _list(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        from rlcr.recipes import RECIPES, load_recipe
         from rlcr.training.dry_run import columns
+        from rlcr.training.recipes import RECIPES, load_recipe
 
         print("\n".join(columns([(name, load_recipe(name).recipe.about) for name in RECIPES])))
 
@@ -36,9 +36,9 @@ def _list(context: typer.Context) -> None:
 @recipes.command()
 def show(name: Name, overrides: Overrides = None) -> None:
     """Print a recipe resolved: every setting, its value, where it was set, and the value's source."""
-    from rlcr.recipes import load_recipe
-    from rlcr.recipes.checks import reward_of, start_hint
     from rlcr.training.dry_run import columns, settings_lines
+    from rlcr.training.recipes import load_recipe
+    from rlcr.training.recipes.checks import reward_of, start_hint
 
     found = load_recipe(name, _overrides(overrides))
     weights = " + ".join(f"{weight:g} {part}" for part, weight in reward_of(found.recipe).weights.items())
@@ -60,8 +60,8 @@ def train(
     data_dir: Annotated[Path | None, typer.Option(help="Folder of local data sets (or RLCR_DATA).")] = None,
 ) -> None:
     """Train a model as a recipe says."""
-    from rlcr.recipes import load_recipe
-    from rlcr.recipes.checks import check_out, check_start
+    from rlcr.training.recipes import load_recipe
+    from rlcr.training.recipes.checks import check_out, check_start
 
     resolved = load_recipe(name, _overrides(overrides))
     if dry_run:
@@ -93,7 +93,7 @@ def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:
 
 
 def _overrides(pairs: list[str] | None) -> dict[str, Any]:
-    from rlcr.recipes import parse_override
+    from rlcr.training.recipes import parse_override
 
     overrides: dict[str, Any] = {}
     for name, value in map(parse_override, pairs or []):

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from rlcr.errors import RlcrError
-from rlcr.progress import open_bar
-from rlcr.records import RUN
+from rlcr.evaluate.progress import open_bar
+from rlcr.runs.store import RUN
 from rlcr.training import sft as training
 from rlcr.training import sft_data as data
 

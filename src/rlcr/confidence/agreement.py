@@ -3,7 +3,7 @@
     agreement   share of the n samples of a question that give the same answer, itself among them
     hybrid      stated confidence and agreement together
 
-Answers are the same by the task's own equality (:mod:`rlcr.equivalence`). A response without an answer
+Answers are the same by the task's own equality (:mod:`rlcr.many.equivalence`). A response without an answer
 agrees with nothing: 0.
 
 The hybrid is the mean of both, unless it may learn from verdicts of other questions: then logistic
@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcr.confidence.columns import VERBALISED, Column
 from rlcr.confidence.learning import Learned, learn
 from rlcr.confidence.rows import Rows
-from rlcr.equivalence import NO_GROUP, group_many
 from rlcr.errors import RlcrError
+from rlcr.many.equivalence import NO_GROUP, group_many
+from rlcr.runs.columns import VERBALISED, Column
 
 _WEIGHT = 0.5
 

@@ -18,9 +18,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rlcr.confidence.columns import Column
 from rlcr.errors import RlcrError
-from rlcr.records import Run
+from rlcr.runs.columns import Column
+from rlcr.runs.store import Run
 
 Read = Callable[[Mapping[str, Any], str], float | None]
 

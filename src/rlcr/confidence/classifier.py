@@ -30,7 +30,7 @@ from rlcr.confidence.rows import Rows, cost, folds_of, unseen
 from rlcr.confidence.texts import Part, check_part, read_part
 from rlcr.errors import RlcrError, nearest
 from rlcr.prompts import user_message
-from rlcr.records import write_whole
+from rlcr.runs.store import write_whole
 
 log = logging.getLogger(__name__)
 

@@ -17,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcr import metrics
-from rlcr.confidence.columns import (
+from rlcr.confidence.rows import RIGHT, WRONG, Rows, read_rows
+from rlcr.errors import RlcrError
+from rlcr.metrics import Estimate
+from rlcr.runs.columns import (
     VERBALISED,
     column_names,
     fresh_columns,
     provenance,
     records_fingerprint,
 )
-from rlcr.confidence.rows import RIGHT, WRONG, Rows, read_rows
-from rlcr.errors import RlcrError
-from rlcr.metrics import Estimate
-from rlcr.records import write_whole
+from rlcr.runs.store import write_whole
 
 #: Written into the run.
 COMPARISON = "columns.json"

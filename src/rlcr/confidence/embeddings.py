@@ -9,7 +9,7 @@ exactly when it would come out the same. Reading it maps it into memory: no more
 loaded.
 
 A batch holds at most ``token_budget`` tokens, which bounds memory. What sequences have in common is read
-once (:mod:`rlcr.confidence.prefixes`); a model whose attention does not allow that is run on padded batches
+once (:mod:`rlcr.engine.prefixes`); a model whose attention does not allow that is run on padded batches
 of equal lengths, and the log says so.
 """
 
@@ -27,13 +27,13 @@ from typing import Any
 
 import numpy as np
 
-from rlcr.confidence.columns import COLUMNS
 from rlcr.confidence.rows import Rows
 from rlcr.confidence.texts import read_part
 from rlcr.errors import RlcrError
 from rlcr.files import writing
 from rlcr.prompts import Prompt, messages
-from rlcr.records import write_whole
+from rlcr.runs.columns import COLUMNS
+from rlcr.runs.store import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +172,7 @@ def embed(
     """Write the state after each sequence's last token in a layer to ``out``; returns the tokens read."""
     import torch
 
-    from rlcr.confidence import prefixes
+    from rlcr.engine import prefixes
 
     device = model.get_input_embeddings().weight.device
     done = tokens = 0
@@ -246,7 +246,7 @@ def _padded(read: Callable[..., Any], lot: Sequence[Sequence_], device: Any) -> 
 
 def _can_share(model: Any, sequences: Sequence[Sequence_], read: Callable[..., Any]) -> bool:
     """Whether the fast way gives what the plain one gives, tried on pieces of some sequences."""
-    from rlcr.confidence import prefixes
+    from rlcr.engine import prefixes
 
     device = model.get_input_embeddings().weight.device
     # Ends of a few are enough, and cost next to nothing; sorted, as those of one prompt must be neighbours.
@@ -274,7 +274,7 @@ def _ends(ids: tuple[int, ...], most: int = 16) -> tuple[int, ...]:
 
 def _trees(sequences: Sequence[Sequence_], budget: int) -> Iterator[list[int]]:
     """Rows in lots whose tree has at most ``budget`` tokens (or holds one sequence), prompts together."""
-    from rlcr.confidence.prefixes import common
+    from rlcr.engine.prefixes import common
 
     order = sorted(range(len(sequences)), key=lambda row: sequences[row][0])
     trunk = common([sequences[order[0]][0], sequences[order[-1]][0]])  # of sorted ones the first and the last

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcr.confidence.columns import Column, read_column
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.prompts import user_message
-from rlcr.records import PROBLEMS, Key, Run, open_run
+from rlcr.runs.columns import Column, read_column
+from rlcr.runs.store import PROBLEMS, Key, Run, open_run
 from rlcr.tasks import read_problems
 
 RIGHT, WRONG, UNSCORABLE = 1, 0, -1

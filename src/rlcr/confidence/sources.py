@@ -10,7 +10,11 @@ from typing import Any
 
 from rlcr.confidence.agreement import agreement, hybrid
 from rlcr.confidence.answer_probability import PROBABILITIES, probabilities
-from rlcr.confidence.columns import (
+from rlcr.confidence.recalibration import RECALIBRATIONS, recalibrated
+from rlcr.confidence.rows import Rows, cost, made, read_rows
+from rlcr.errors import RlcrError, nearest
+from rlcr.evaluate import write_results
+from rlcr.runs.columns import (
     HELD,
     VERBALISED,
     Column,
@@ -19,13 +23,9 @@ from rlcr.confidence.columns import (
     provenance,
     write_column,
 )
-from rlcr.confidence.recalibration import RECALIBRATIONS, recalibrated
-from rlcr.confidence.rows import Rows, cost, made, read_rows
-from rlcr.errors import RlcrError, nearest
-from rlcr.evaluate import write_results
-from rlcr.records import Key, locked
-from rlcr.tables import Row, as_confidence
-from rlcr.tables import read_rows as table_rows
+from rlcr.runs.store import Key, locked
+from rlcr.tasks.plumbing.tables import Row, as_confidence
+from rlcr.tasks.plumbing.tables import read_rows as table_rows
 
 
 @dataclass(frozen=True)

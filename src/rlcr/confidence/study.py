@@ -33,7 +33,7 @@ from rlcr.confidence.classifier import (
 from rlcr.confidence.rows import Rows, folds_of, read_rows
 from rlcr.errors import RlcrError, nearest
 from rlcr.metrics import Estimate
-from rlcr.records import write_whole
+from rlcr.runs.store import write_whole
 
 RECIPE = Path(__file__).parent / "analysis-classifiers.yaml"
 SIZES = "classifier_sizes.json"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from rlcr.errors import RlcrError, nearest
-from rlcr.methods import FORCED_ANSWER
+from rlcr.evaluate.methods import FORCED_ANSWER
 from rlcr.response import parse
 
 Part = Literal["solution", "analysis"]

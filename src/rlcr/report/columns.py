@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from rlcr import metrics
-from rlcr.confidence.columns import VERBALISED, Column, read_column, records_fingerprint
 from rlcr.confidence.comparison import COMPARISON, ColumnComparison
 from rlcr.errors import RlcrError
-from rlcr.records import open_run
 from rlcr.report.reading import UNSCORABLE, EvalRun, number_of
 from rlcr.report.shapes import Figure, Line, Panel, share_axis
 from rlcr.report.tables import Cell, Table, estimate_cell, mark_best
 from rlcr.report.tables import Column as Heading
+from rlcr.runs.columns import VERBALISED, Column, read_column, records_fingerprint
+from rlcr.runs.store import open_run
 
 __all__ = ["COMPARISON", "print_columns", "section_of"]
 

@@ -305,7 +305,7 @@ def _compare(
     same: set[str] | None,
     resamples: int,
 ) -> metrics.Comparison | None:
-    """As :func:`rlcr.comparing.compare_runs`, without reading the records again."""
+    """As :func:`rlcr.evaluate.compare.compare_runs`, without reading the records again."""
     names_a, names_b = (np.array(run.rows.ids, dtype=object) for run in (run_a, run_b))
     question_a, question_b = names_a[a[2]], names_b[b[2]]
     both = set(question_a.tolist()) & set(question_b.tolist())

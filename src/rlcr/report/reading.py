@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcr.errors import RlcrError
-from rlcr.records import ADAPTIVE, PROBLEMS, RECORDS, RUN
-from rlcr.results import RESULTS
+from rlcr.evaluate.results import RESULTS
+from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RUN
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rlcr.evaluate.results import Results, TaskResult
 from rlcr.metrics import Comparison, Estimate, MacroAverage
-from rlcr.results import Results, TaskResult
 
 _PIPE_WIDTH = 200
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rlcr.grading import Scores
-from rlcr.measure import Measurement
+from rlcr.evaluate.measure import Measurement
+from rlcr.evaluate.score import Scores
 from rlcr.metrics import Estimate
 from rlcr.scoring import Incentives
 

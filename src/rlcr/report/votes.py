@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rlcr.coherence import TaskCoherence
+from rlcr.many.coherence import TaskCoherence
+from rlcr.many.selective import Selection
+from rlcr.many.vote import TaskVotes, Votes
 from rlcr.report.results import estimate_text
-from rlcr.selective import Selection
-from rlcr.voting.files import TaskVotes, Votes
 
 _PIPE_WIDTH = 200
 _MOST_COLUMNS = 6

@@ -22,13 +22,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rlcr.engine.packed import PREFILL_TOKENS, PackedModel
+from rlcr.engine.slabs import Slabs, prompt_capacity, sample_capacity
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion, Sampling
 from rlcr.sample.choice import choose, stream
 from rlcr.sample.jobs import Job, Maker
 from rlcr.sample.layout import Group, Layout, Row, arrange
-from rlcr.sample.packed import PREFILL_TOKENS, PackedModel
-from rlcr.sample.slabs import Slabs, prompt_capacity, sample_capacity
 
 #: The guess at a response's length before any has finished.
 FIRST_GUESS = 256

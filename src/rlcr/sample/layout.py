@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlcr.sample.attention import Decode, OwnPart, PromptPart
+from rlcr.engine.attention import Decode, OwnPart, PromptPart
+from rlcr.engine.slabs import Slab, Slabs
 from rlcr.sample.jobs import Job
-from rlcr.sample.slabs import Slab, Slabs
 
 
 class Group:

@@ -74,7 +74,7 @@ class LocalSampler:
     @property
     def eos_ids(self) -> frozenset[int]:
         """The tokens that end a response."""
-        from rlcr.sample.packed import base_model
+        from rlcr.engine.packed import base_model
 
         inner = base_model(self.model)
         found: set[int] = set()
@@ -89,7 +89,7 @@ class LocalSampler:
         Requests are tokenised in lots, the first at once: what is wrong with it, or with ``sampling``, is
         raised by this call and not by the first ``next``.
         """
-        from rlcr.sample.packed import base_model
+        from rlcr.engine.packed import base_model
 
         _check(sampling)
         config = base_model(self.model).config.get_text_config()
@@ -101,8 +101,8 @@ class LocalSampler:
     def _sample(
         self, maker: Maker, lots: Iterable[list[Job]], unfit: dict[str, str]
     ) -> Generator[Completion, None, None]:
+        from rlcr.engine.packed import PackedModel
         from rlcr.sample.batch import Batch
-        from rlcr.sample.packed import PackedModel
         from rlcr.sample.plain import generate
 
         batch = Batch(PackedModel(self.model), maker, token_budget=self.token_budget, max_rows=self.max_rows)
@@ -126,7 +126,7 @@ class LocalSampler:
         if not self.fast or not jobs:
             return [], jobs
         if self._trial is None:
-            from rlcr.sample.packed import refusal
+            from rlcr.engine.packed import refusal
 
             self._trial = refusal(self.model)
             if self._trial[0] is not None:

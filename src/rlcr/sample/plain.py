@@ -21,11 +21,11 @@ from transformers import (
     StoppingCriteriaList,
 )
 
+from rlcr.engine.packed import base_model, evaluating
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion
 from rlcr.sample.choice import choose, stream
 from rlcr.sample.jobs import Job, Maker
-from rlcr.sample.packed import base_model, evaluating
 
 
 class _Choose(LogitsProcessor):

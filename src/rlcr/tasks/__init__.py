@@ -5,7 +5,7 @@
     load("problems.jsonl")      what `rlcr tasks build` wrote
 
 The same name, split, size, seed, settings and source give the same problems, byte for byte, on every
-machine and Python version (:mod:`rlcr.tasks.seeded`). Docs: ``docs/tasks.md``.
+machine and Python version (:mod:`rlcr.tasks.plumbing.seeded`). Docs: ``docs/tasks.md``.
 """
 
 from __future__ import annotations
@@ -15,24 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError, nearest
-from rlcr.tasks import (
-    bigmath,
-    commonsenseqa,
-    file,
-    generated,
-    gpqa,
-    gsm8k,
-    hotpotqa,
-    math500,
-    simpleqa,
-    triviaqa,
-)
-from rlcr.tasks.built import read_problems, write_problems
-from rlcr.tasks.overlap import Overlap, overlap
-from rlcr.tasks.settings import checked
-from rlcr.tasks.source import Table, given_data_dir
-from rlcr.tasks.take import check_ids, take
-from rlcr.tasks.task import Built, Request, Task, TaskSet
+from rlcr.tasks import bigmath, commonsenseqa, file, gpqa, gsm8k, hotpotqa, math500, simpleqa, triviaqa
+from rlcr.tasks.plumbing import generated
+from rlcr.tasks.plumbing.built import read_problems, write_problems
+from rlcr.tasks.plumbing.overlap import Overlap, overlap
+from rlcr.tasks.plumbing.settings import checked
+from rlcr.tasks.plumbing.source import Table, given_data_dir
+from rlcr.tasks.plumbing.take import check_ids, take
+from rlcr.tasks.plumbing.task import Built, Request, Task, TaskSet
 
 TASKS: dict[str, Task] = {
     "hotpotqa": hotpotqa.TASK,

@@ -24,7 +24,7 @@ from typing import Any
 
 from rlcr.errors import RlcrError, nearest
 from rlcr.problem import Problem
-from rlcr.tasks.seeded import rank
+from rlcr.tasks.plumbing.seeded import rank
 
 #: The paper trains on 10,000 examples; the test size is ours. (An exact evaluation needs no test set.)
 SIZES = {"train": 10_000, "test": 1_000}

@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rlcr.problem import Problem
-from rlcr.tables import Row
-from rlcr.tasks.kept import kept
-from rlcr.tasks.seeded import draw, rank, same_question_key
-from rlcr.tasks.source import Source, Table, cell, find_files, open_table, text
-from rlcr.tasks.take import take
-from rlcr.tasks.task import Built, Request, Task
+from rlcr.tasks.plumbing.kept import kept
+from rlcr.tasks.plumbing.seeded import draw, rank, same_question_key
+from rlcr.tasks.plumbing.source import Source, Table, cell, find_files, open_table, text
+from rlcr.tasks.plumbing.tables import Row
+from rlcr.tasks.plumbing.take import take
+from rlcr.tasks.plumbing.task import Built, Request, Task
 
 FINISHED = "bigmath/rlcr_digits_test"
 _POOL = ("bigmath/train", "bigmath/data/train")

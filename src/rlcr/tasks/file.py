@@ -19,11 +19,11 @@ from typing import Any
 
 from rlcr.errors import RlcrError, nearest
 from rlcr.problem import Problem
-from rlcr.tables import Row
-from rlcr.tasks import hub
-from rlcr.tasks.source import Table, cell, text
-from rlcr.tasks.take import take
-from rlcr.tasks.task import Built, Request, Task
+from rlcr.tasks.plumbing import hub
+from rlcr.tasks.plumbing.source import Table, cell, text
+from rlcr.tasks.plumbing.tables import Row
+from rlcr.tasks.plumbing.take import take
+from rlcr.tasks.plumbing.task import Built, Request, Task
 
 #: Not gym: it needs more of a problem than a table holds.
 VERIFIERS = ("exact", "math", "choice", "judge")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rlcr.problem import Problem
-from rlcr.tables import Row
-from rlcr.tasks.source import Source, text
-from rlcr.tasks.take import build_rows
-from rlcr.tasks.task import Built, Request, Task
+from rlcr.tasks.plumbing.source import Source, text
+from rlcr.tasks.plumbing.tables import Row
+from rlcr.tasks.plumbing.take import build_rows
+from rlcr.tasks.plumbing.task import Built, Request, Task
 
 SOURCE = Source(
     hub="openai/gsm8k",

@@ -18,7 +18,7 @@ from typing import Any
 
 from rlcr.errors import RlcrError, nearest
 from rlcr.problem import Problem
-from rlcr.tasks.seeded import rank
+from rlcr.tasks.plumbing.seeded import rank
 from rlcr.verify.gym import make_problems
 
 #: Some datasets take a second for each problem, hence no larger ones.

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlcr.problem import Problem
-from rlcr.tables import Row
-from rlcr.tasks.kept import kept
-from rlcr.tasks.seeded import draw, rank, same_question_key, shuffled
-from rlcr.tasks.source import Source, Table, cell, open_table, text
-from rlcr.tasks.task import Built, Request, Task
+from rlcr.tasks.plumbing.kept import kept
+from rlcr.tasks.plumbing.seeded import draw, rank, same_question_key, shuffled
+from rlcr.tasks.plumbing.source import Source, Table, cell, open_table, text
+from rlcr.tasks.plumbing.tables import Row
+from rlcr.tasks.plumbing.task import Built, Request, Task
 
 SOURCE = Source(
     hub="hotpotqa/hotpot_qa",

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rlcr.problem import Problem
-from rlcr.tables import Row
-from rlcr.tasks.kept import kept
-from rlcr.tasks.source import Source, Table, cell, open_table, text
-from rlcr.tasks.take import take
-from rlcr.tasks.task import Built, Request, Task
+from rlcr.tasks.plumbing.kept import kept
+from rlcr.tasks.plumbing.source import Source, Table, cell, open_table, text
+from rlcr.tasks.plumbing.tables import Row
+from rlcr.tasks.plumbing.take import take
+from rlcr.tasks.plumbing.task import Built, Request, Task
 
 FINISHED = "triviaqa/rlcr_nocontext_2000"
 SOURCE = Source(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from rlcr.errors import RlcrError
 
 if TYPE_CHECKING:
-    from rlcr.recipes import Resolved
+    from rlcr.training.recipes import Resolved
     from rlcr.training.run import TrainingResult
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from rlcr.methods import get_method
-from rlcr.recipes import Resolved
-from rlcr.records import write_whole
+from rlcr.evaluate.methods import get_method
+from rlcr.runs.store import write_whole
 from rlcr.tasks import TaskSet
+from rlcr.training.recipes import Resolved
 
 
 def write_card(

@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcr.recipes.settings import Credit
 from rlcr.response import Response, Span
 from rlcr.reward import group_advantages
+from rlcr.training.recipes.settings import Credit
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

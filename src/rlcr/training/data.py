@@ -16,9 +16,9 @@ from typing import Any
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.prompts import Prompt, render
-from rlcr.recipes.checks import check_problems, prompt_of
-from rlcr.recipes.settings import Recipe
 from rlcr.tasks import TaskSet, load_with
+from rlcr.training.recipes.checks import check_problems, prompt_of
+from rlcr.training.recipes.settings import Recipe
 
 #: The share of prompts over the limit that is put up with.
 TOLERATED = 0.01

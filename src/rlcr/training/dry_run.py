@@ -13,16 +13,16 @@ from typing import Any
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.prompts import render
-from rlcr.recipes import Resolved, Setting
-from rlcr.recipes.checks import prompt_of, reward_of, start_hint
-from rlcr.recipes.settings import Recipe
 from rlcr.response import get_format
 from rlcr.reward import Reward
 from rlcr.tasks import TASKS, TaskSet
-from rlcr.tasks.source import find_files, given_data_dir
+from rlcr.tasks.plumbing.source import find_files, given_data_dir
 from rlcr.training.data import PreparedData, load_problems, measure_problems, too_many
 from rlcr.training.memory import estimate, precisions
 from rlcr.training.offline import find_shape, find_tokenizer
+from rlcr.training.recipes import Resolved, Setting
+from rlcr.training.recipes.checks import prompt_of, reward_of, start_hint
+from rlcr.training.recipes.settings import Recipe
 
 _DEVICES = (1, 2, 4, 8)
 _LONGEST_SHOWN = 3000  # characters of a prompt

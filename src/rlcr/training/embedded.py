@@ -27,8 +27,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch.nn.utils.rnn import pad_sequence
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from rlcr.evaluate.methods import FORCED_ANSWER, FORCED_CONFIDENCE
 from rlcr.files import cache_folder
-from rlcr.methods import FORCED_ANSWER, FORCED_CONFIDENCE
 from rlcr.prompts import load_prompt, user_message
 from rlcr.tasks.arms import Arms, sequence_problem
 

@@ -6,7 +6,7 @@
     reward     the core library, once for each completion, part by part
     credit     an advantage for each token (`rlcr.training.credit`)
     loss       one line: the policy gradient, with entropy bonus and KL term where asked for, in as few passes
-               through the model as its memory allows (`rlcr.training.batches`, `rlcr.training.prefix`)
+               through the model as its memory allows (`rlcr.engine.batches`, `rlcr.engine.prefix`)
 
 What GRPO usually has and this leaves out: division by the group's standard deviation (it makes models
 overconfident), and ratio clipping (each batch is used once, so the ratio is 1). The loss divides by the
@@ -31,22 +31,22 @@ import torch
 from accelerate.utils import DistributedType, gather_object
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from rlcr.engine.batches import Sample, cut_plain, cut_shared
+from rlcr.engine.logps import add_token_scores
+from rlcr.engine.packed import base_model, evaluating
+from rlcr.engine.sharing import Sharing
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.prompts import opens_think
-from rlcr.recipes.settings import Recipe
 from rlcr.response import Span, parse
 from rlcr.reward import Reward
 from rlcr.sample import Request, Sampling
 from rlcr.sample.local import LocalSampler
-from rlcr.sample.packed import base_model, evaluating
 from rlcr.sample.tokens import token_spans
-from rlcr.training.batches import Sample, cut_plain, cut_shared
 from rlcr.training.credit import part_advantages, token_credit
 from rlcr.training.data import RenderedPrompt
-from rlcr.training.logps import add_token_scores
+from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import Rollout, rollouts_of
-from rlcr.training.sharing import Sharing
 from rlcr.training.verdicts import EarlyVerdicts
 from rlcr.verify import Grading
 

@@ -16,11 +16,11 @@ from transformers import TrainerCallback
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate
-from rlcr.recipes.checks import check_problems
-from rlcr.recipes.settings import Recipe
-from rlcr.results import RESULTS, load_results
+from rlcr.evaluate.results import RESULTS, load_results
 from rlcr.sample.local import LocalSampler
 from rlcr.tasks import is_built_file, load
+from rlcr.training.recipes.checks import check_problems
+from rlcr.training.recipes.settings import Recipe
 from rlcr.training.saving import BEST, save_model
 
 #: Whether more is better.

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from rlcr.errors import RlcrError
-from rlcr.recipes.settings import Recipe
 from rlcr.sample.loading import find_device
+from rlcr.training.recipes.settings import Recipe
 
 
 def device_of(recipe: Recipe) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcr.recipes.settings import Recipe
-from rlcr.training.batches import HELD_LOGITS, REPEATED
+from rlcr.engine.batches import HELD_LOGITS, REPEATED
 from rlcr.training.offline import Shape
+from rlcr.training.recipes.settings import Recipe
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -49,8 +49,8 @@ def estimate(recipe: Recipe, shape: Shape) -> Memory:
                   6 hidden + 2 queries + 2 keys (1 + r) + 3 feed-forward numbers a token, and
                   keeps its input alone with gradient checkpointing, else all of them; attention
                   repeats a shared prompt's keys r = group (P + C) / (P + group C) times,
-                  :data:`~rlcr.training.batches.REPEATED` at most
-    logits        b m (P + C) vocabulary, at most :data:`~rlcr.training.batches.HELD_LOGITS` b
+                  :data:`~rlcr.engine.batches.REPEATED` at most
+    logits        b m (P + C) vocabulary, at most :data:`~rlcr.engine.batches.HELD_LOGITS` b
     cache         b 2 keys layers (P + group C): sampling one group that shares its prompt
     ============ ==========================================================================
 

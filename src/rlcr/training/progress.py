@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from rlcr.progress import open_bar
+from rlcr.evaluate.progress import open_bar
 
 _SECONDS_BETWEEN_LINES = 30.0
 # An update may take minutes; the speed that the remaining time is estimated from needs several of them.

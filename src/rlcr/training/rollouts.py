@@ -20,8 +20,8 @@ from typing import Any
 from rlcr.errors import RlcrError
 from rlcr.files import new_file
 from rlcr.problem import Problem
-from rlcr.records import to_line
 from rlcr.reward import Scored
+from rlcr.runs.store import to_line
 from rlcr.verify.verdict import Outcome
 
 #: The folder of the rollouts inside that of the run.

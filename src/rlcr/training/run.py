@@ -22,16 +22,8 @@ from transformers import PrinterCallback, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 
 from rlcr.errors import RlcrError
-from rlcr.facts import run_facts
-from rlcr.recipes import Resolved
-from rlcr.recipes.checks import (
-    check_micro_batch,
-    check_out,
-    check_start,
-    reward_of,
-)
-from rlcr.recipes.settings import Recipe
-from rlcr.records import locked, write_whole
+from rlcr.runs.store import locked, write_whole
+from rlcr.runs.versions import run_facts
 from rlcr.sample.loading import load, load_tokenizer
 from rlcr.tasks import TaskSet
 from rlcr.training.card import write_card
@@ -42,6 +34,14 @@ from rlcr.training.grpo import CalibrationTrainer, Example
 from rlcr.training.heldout import HeldOut, check_held_out
 from rlcr.training.machine import check_machine, check_sharding, computes_in_bf16, device_of
 from rlcr.training.progress import TrainingProgress
+from rlcr.training.recipes import Resolved
+from rlcr.training.recipes.checks import (
+    check_micro_batch,
+    check_out,
+    check_start,
+    reward_of,
+)
+from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
 from rlcr.training.saving import BEST, MODEL, save_model
 from rlcr.training.watch import UPDATES, UpdateLog, measure_update, read_updates

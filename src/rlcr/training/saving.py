@@ -9,7 +9,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from rlcr.methods import METHOD_FILE
+from rlcr.evaluate.methods import METHOD_FILE
 from rlcr.training.grpo import CalibrationTrainer
 
 #: Inside the folder of a run: the trained model, and the best by the held-out metric.

@@ -33,11 +33,11 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
-from rlcr.facts import run_facts
+from rlcr.evaluate.methods import METHOD_FILE, get_method
 from rlcr.files import file_sha256, writing
-from rlcr.methods import METHOD_FILE, get_method
 from rlcr.prompts import opens_think, render_messages
-from rlcr.records import check_new, create_run, locked, open_run, read_lines, resume_run, write_whole
+from rlcr.runs.store import check_new, create_run, locked, open_run, read_lines, resume_run, write_whole
+from rlcr.runs.versions import run_facts
 from rlcr.sample import Request, Sampling
 from rlcr.sample.jobs import Maker
 from rlcr.sample.loading import find_device, identify, load

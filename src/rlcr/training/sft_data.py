@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
-from rlcr.facts import run_facts
-from rlcr.methods import get_method
+from rlcr.evaluate.methods import get_method
 from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, load_prompt, messages, user_message
-from rlcr.records import (
+from rlcr.response import FORMATS, parse
+from rlcr.runs.store import (
     Appender,
     Run,
     check_new,
@@ -41,7 +41,7 @@ from rlcr.records import (
     to_line,
     write_whole,
 )
-from rlcr.response import FORMATS, parse
+from rlcr.runs.versions import run_facts
 from rlcr.sample import Completion, Request, Sampler, Sampling
 from rlcr.sample.opening import open_sampler
 from rlcr.tasks import TaskSet, load

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike
 
 from rlcr.errors import RlcrError
 from rlcr.metrics import auroc, brier, ece
-from rlcr.records import Appender, to_line, write_whole
 from rlcr.reward import abstains
+from rlcr.runs.store import Appender, to_line, write_whole
 from rlcr.tasks.arms import ABSTAIN
 from rlcr.training.rollouts import Rollout
 

@@ -1,0 +1,22 @@
+"""Evaluating a model: methods, stages, grading, results, comparing runs.
+
+evaluate(Settings(model, tasks, method), "runs/one")    as `rlcr eval` does it
+rescore("runs/one", grading="paper")                    grade it anew, without sampling
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlcr.evaluate.run import Settings, evaluate, rescore, write_results
+
+__all__ = ["Settings", "evaluate", "rescore", "write_results"]
+
+
+def __getattr__(name: str) -> Any:
+    # Looked up on first use: grading a text needs neither samplers nor tasks.
+    if name in __all__:
+        return getattr(import_module("rlcr.evaluate.run"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

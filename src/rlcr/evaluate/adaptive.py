@@ -1,0 +1,114 @@
+"""`rlcr eval --adaptive`: sample a question in rounds until its answer is safe or the budget is spent.
+
+The rule is that of :mod:`rlcr.many.stopping`, with the confidence that the model states. What it decides
+depends on the records alone, so that a run that was interrupted goes on as it would have. Grouping answers
+takes no gold, and neither does stopping.
+
+    adaptive.json   the rule, samples used, and accuracy of the voted answers and of the first round's votes;
+                    written when a run is finished
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcr.evaluate.stages import Evaluation, Watch, run_stages
+from rlcr.many.curves import ratio_estimates, resampled
+from rlcr.many.equivalence import Memory, group_many
+from rlcr.many.pool import make_pool, pools_of
+from rlcr.many.stopping import Rule, final_votes
+from rlcr.problem import Problem
+from rlcr.runs.store import ADAPTIVE, Run, open_run, write_whole
+from rlcr.sample import Sampler
+
+
+def run_adaptively(
+    evaluation: Evaluation,
+    sampler: Sampler,
+    run: Run,
+    rule: Rule,
+    watch: Callable[[int, int], Watch] | None = None,
+) -> None:
+    """Sample in rounds what the run lacks; ``evaluation.samples`` is the budget."""
+    watching: list[Watch] = []
+
+    def follow(done: int, _: int) -> Watch:
+        if not watching and watch:
+            watching.append(watch(done, len(evaluation.problems) * rule.budget))
+        return watching[0]
+
+    memory: Memory = {}
+    left = list(evaluation.problems)
+    for samples in rule.rounds:
+        # Opened anew: what the last round has written is done.
+        some = replace(evaluation, problems=left, samples=samples)
+        run_stages(some, sampler, open_run(run.folder), follow if watch else None)
+        left = _unsafe(left, run, rule, samples, memory)
+        if not left:
+            return
+
+
+def _unsafe(problems: list[Problem], run: Run, rule: Rule, samples: int, memory: Memory) -> list[Problem]:
+    """The problems that need another round."""
+    wanted = {problem.id for problem in problems}
+    told: dict[str, dict[int, tuple[str | None, float | None]]] = {name: {} for name in wanted}
+    for record in run.records():
+        if record["id"] in wanted and record["sample"] < samples:
+            told[record["id"]][record["sample"]] = record["answer"], record["confidence"]
+    rows = [[told[problem.id][n] for n in range(samples)] for problem in problems]
+    groups = group_many(
+        ((problem, [answer for answer, _ in row]) for problem, row in zip(problems, rows, strict=True)),
+        memory,
+    )
+    unknown = [[0] * samples for _ in rows]
+    pool = make_pool(
+        [problem.id for problem in problems],
+        groups,
+        unknown,
+        [[confidence for _, confidence in row] for row in rows],
+    )
+    _, _, leader, second = final_votes(pool)
+    stops = rule.stops(leader, second, samples)
+    return [problem for problem, stop in zip(problems, stops, strict=True) if not stop]
+
+
+def write_adaptive(run: Run) -> dict[str, Any]:
+    """Measure the voted answers of an adaptive run, and note that it is finished."""
+    rule = Rule(**run.settings["adaptive"])
+    tasks = {}
+    for task, pool in pools_of(run, run.records()).items():
+        right, scorable, _, _ = final_votes(pool)
+        early, early_scorable, _, _ = final_votes(pool.first(rule.first))
+        draws = resampled(len(pool), 1000, 0)
+        used = pool.size_Q.astype(np.float64)[:, None]
+        tasks[task] = {
+            "questions": len(pool),
+            "samples": ratio_estimates(used, np.ones_like(used), draws)[0].to_dict(),
+            "samples_each": {str(n): int((pool.size_Q == n).sum()) for n in np.unique(pool.size_Q)},
+            "accuracy": ratio_estimates(right[:, None], scorable[:, None], draws)[0].to_dict(),
+            "first_round": ratio_estimates(early[:, None], early_scorable[:, None], draws)[0].to_dict(),
+            "stopped_early": float((pool.size_Q < rule.budget).mean()),
+            "unscorable": float((1 - scorable).sum()),
+        }
+    found = {"rule": rule.to_dict(), "tasks": tasks}
+    write_whole(run.folder / ADAPTIVE, json.dumps(found, indent=2) + "\n")
+    return found
+
+
+def votes_told(folder: Path) -> list[str]:
+    """What an adaptive run came to, a line a task. Its table of results is of the first round alone."""
+    found = json.loads((folder / ADAPTIVE).read_text(encoding="utf-8"))
+    lines = []
+    for task, told in found["tasks"].items():
+        right = told["accuracy"]["value"]
+        lines.append(
+            f"{task}: {told['samples']['value']:.1f} of {found['rule']['budget']} samples on average,"
+            f" accuracy of the voted answers {'n/a' if right is None else f'{right:.3f}'}"
+        )
+    return lines

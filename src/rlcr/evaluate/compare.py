@@ -1,0 +1,146 @@
+"""Two runs side by side: paired differences on the problems that both hold, and what else differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcr import metrics
+from rlcr.errors import RlcrError
+from rlcr.runs.columns import VERBALISED, Column, read_column
+from rlcr.runs.store import PROBLEMS, Run, open_run
+from rlcr.tasks import read_problems
+
+# Beside the model, which is what a comparison is usually about. The prompt is told of apart.
+_SETTINGS = (
+    "method",
+    "grading",
+    "verifier",
+    "judge",
+    "judge_weights",
+    "samples",
+    "temperature",
+    "max_tokens",
+    "seed",
+    "mode",
+    "tokenizer",
+    "adaptive",
+)
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """Differences, second run minus first, task by task; ``notes`` say in what else the runs differ."""
+
+    tasks: Mapping[str, metrics.Comparison]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        tasks = {task: comparison.to_dict() for task, comparison in self.tasks.items()}
+        return {"tasks": tasks, "notes": list(self.notes)}
+
+
+def compare_runs(
+    folder_a: Path, folder_b: Path, *, confidence: str = VERBALISED, resamples: int = 1000
+) -> RunComparison:
+    """Compare two finished runs on the problems that both hold and could score.
+
+    ``confidence`` names the column of both runs (see :mod:`rlcr.runs.columns`).
+    """
+    a, b = open_run(folder_a), open_run(folder_b)
+    tasks_a, tasks_b = a.settings["tasks"], b.settings["tasks"]
+    shared = sorted(tasks_a.keys() & tasks_b.keys())
+    if not shared:
+        names = " and ".join(", ".join(tasks) for tasks in (tasks_a, tasks_b))
+        raise RlcrError(f"{folder_a} and {folder_b} have no task in common: {names}")
+    for run in (a, b):
+        run.check_finished()
+    notes = list(_different_settings(a.described, b.described))
+    other = [task for task in shared if tasks_a[task]["sha256"] != tasks_b[task]["sha256"]]
+    for task in other:
+        sizes = f"{tasks_a[task]['size']:,} against {tasks_b[task]['size']:,} problems"
+        notes.append(f"{task}: {sizes}, not all the same; the pairs are those with the same id and content")
+    same = _same_problems(a, b) if other else None
+    answers_a, answers_b = (_by_task(run, read_column(run, confidence), same) for run in (a, b))
+    found = {
+        task: _compare(task, answers_a.get(task, _Answers()), answers_b.get(task, _Answers()), resamples)
+        for task in shared
+    }
+    return RunComparison(found, tuple(notes))
+
+
+def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
+    for name in _SETTINGS:
+        if (was := a.get(name)) != (now := b.get(name)):
+            yield f"{name}: {_told(was)} against {_told(now)}"
+    if a["prompt_text"] != b["prompt_text"]:
+        names = f"{a['prompt']} against {b['prompt']}"
+        yield f"prompt: {names}" + (", which has another text" if a["prompt"] == b["prompt"] else "")
+
+
+def _told(value: Any) -> str:
+    """A setting in words. Of an adaptive run only the first round is compared."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    told = ", ".join(f"{name} {setting}" for name, setting in value.items())
+    return f"{told} (compared by the first {value['first']} samples)" if "first" in value else told
+
+
+def _same_problems(a: Run, b: Run) -> set[str]:
+    """The ids under which both runs hold the same problem."""
+    first, second = ({p.id: p for p in read_problems(run.folder / PROBLEMS)} for run in (a, b))
+    return {
+        name
+        for name in first.keys() & second.keys()
+        if (first[name].question, first[name].gold) == (second[name].question, second[name].gold)
+    }
+
+
+@dataclass
+class _Answers:
+    correct: list[bool] = field(default_factory=list)
+    confidence: list[float] = field(default_factory=list)
+    question: list[str] = field(default_factory=list)
+
+    def of(self, questions: set[str]) -> tuple[list[bool], list[float], list[str]]:
+        keep = [index for index, question in enumerate(self.question) if question in questions]
+        return (
+            [self.correct[i] for i in keep],
+            [self.confidence[i] for i in keep],
+            [self.question[i] for i in keep],
+        )
+
+
+def _by_task(run: Run, column: Column, only: set[str] | None) -> dict[str, _Answers]:
+    tasks: dict[str, _Answers] = {}
+    for record in run.independent_records():
+        if record["verdict"] != "unscorable" and (only is None or record["id"] in only):
+            answers = tasks.setdefault(record["task"], _Answers())
+            answers.correct.append(record["verdict"] == "correct")
+            stated = column.get((record["id"], record["sample"]))
+            answers.confidence.append(np.nan if stated is None else stated)
+            answers.question.append(record["id"])
+    return tasks
+
+
+def _compare(task: str, a: _Answers, b: _Answers, resamples: int) -> metrics.Comparison:
+    # A question that one side could not score is left out of both, or the pairs would not be pairs.
+    both = set(a.question) & set(b.question)
+    if not both:
+        raise RlcrError(f"{task}: the two runs have no scored problem in common")
+    correct_a, confidence_a, question_a = a.of(both)
+    correct_b, confidence_b, question_b = b.of(both)
+    return metrics.compare(
+        correct_a,
+        confidence_a,
+        correct_b,
+        confidence_b,
+        question_a=question_a,
+        question_b=question_b,
+        resamples=resamples,
+    )

@@ -1,0 +1,185 @@
+"""`rlcr import`: completions made anywhere as a run folder, so that all that reads runs can read them.
+
+A table of completions and golds becomes problems, records and results, as if `rlcr eval` had sampled them:
+confidence columns, comparison, voting and the report work on it. What the table does not tell (tokens,
+log-probabilities, the prompt) is absent. Verdicts are those of the verifier, or, with ``correct``, those of
+the table, which `rlcr rescore` replaces only if it is given a verifier.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rlcr.errors import RlcrError
+from rlcr.evaluate import write_results
+from rlcr.evaluate.results import Results
+from rlcr.evaluate.stages import grade
+from rlcr.problem import Problem
+from rlcr.response import get_format
+from rlcr.runs.store import PROBLEMS, check_new, create_run, locked, to_line, write_whole
+from rlcr.runs.versions import run_facts
+from rlcr.tasks import write_problems
+from rlcr.tasks.plumbing.tables import Row, as_correct, read_rows
+from rlcr.tasks.plumbing.take import check_ids
+from rlcr.verify import Grading, get_verifier
+
+_BATCH = 2000
+_PACKAGES = ("rlcr", "math-verify", "numpy")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Where in a table what is: ``completion`` may hold several samples, ``gold`` several aliases."""
+
+    completion: str
+    gold: str
+    question: str
+    id: str | None = None
+    correct: str | None = None
+
+    def columns(self) -> list[str]:
+        """Those that every row must have."""
+        named = (self.completion, self.gold, self.question, self.id, self.correct)
+        return [column for column in named if column]
+
+
+def import_run(
+    path: Path,
+    out: Path,
+    table: Table,
+    *,
+    format: str = "rlcr",
+    verifier: str = "exact",
+    grading: Grading = "strict",
+    task: str | None = None,
+    model: str = "imported",
+) -> Results:
+    """Write a run folder of the completions in a file."""
+    get_format(format)
+    get_verifier(verifier, grading)
+    task = task or path.name.partition(".")[0]
+    check_new(out)
+    problems: list[Problem] = []
+    raw: list[dict[str, Any]] = []
+    told: list[bool | None] = []
+    for number, row in enumerate(read_rows(path, table.columns())):
+        name = str(row.cells[table.id]) if table.id else f"{task}/{number}"
+        problem = Problem(name, _text(row, table.question), tuple(_texts(row, table.gold)), verifier)
+        problems.append(problem)
+        texts = _texts(row, table.completion)
+        raw += [_raw(name, sample, task, format, text) for sample, text in enumerate(texts)]
+        if table.correct:
+            told += _verdicts(row, table.correct, len(texts))
+    check_ids(problems, str(path))
+    settings = _settings(path, task, problems, raw, model, verifier, grading)
+    if table.correct:
+        settings["verdicts"] = f"those of column {table.correct} of {path}"
+    with locked(out):
+        run = create_run(
+            out, settings, {"grading": grading, "verifier": None, "judge": None}, run_facts(_PACKAGES)
+        )
+        write_problems(out / PROBLEMS, problems)
+        write_whole(run.records_path, _lines(raw, problems, told, grading))
+        return write_results(run)
+
+
+def _text(row: Row, column: str) -> str:
+    cell = row.cells[column]
+    if not isinstance(cell, str):
+        raise row.error(column, f"expected a text, found {type(cell).__name__}")
+    return cell
+
+
+def _texts(row: Row, column: str) -> list[str]:
+    values = row.samples(column, of_text=True)
+    if not values or not all(isinstance(value, (str, int, float)) for value in values):
+        raise row.error(column, "expected a text or a list of texts")
+    return [value if isinstance(value, str) else str(value) for value in values]
+
+
+def _verdicts(row: Row, column: str, samples: int) -> list[bool | None]:
+    values = row.samples(column)
+    if len(values) != samples:
+        raise row.error(column, f"{len(values)} verdicts for {samples} completions")
+    try:
+        return [as_correct(value) for value in values]
+    except ValueError as error:
+        raise row.error(column, str(error)) from None
+
+
+def _raw(name: str, sample: int, task: str, format: str, text: str) -> dict[str, Any]:
+    """The part of a record that grading does not change."""
+    return {
+        "id": name,
+        "sample": sample,
+        "task": task,
+        "format": format,
+        "prompt_sha256": "",
+        "text": text,
+        "think_open": False,
+        "forced_answer": None,
+        "forced_confidence": None,
+        "unrepaired": [],
+        "finish_reason": "",
+        "tokens": 0,
+        "prompt_tokens": 0,
+        "response_tokens": 0,
+        "logprob": None,
+        "answer_logprobs": {},
+        "seconds": 0.0,
+    }
+
+
+def _lines(
+    raw: list[dict[str, Any]], problems: list[Problem], told: list[bool | None], grading: Grading
+) -> Iterator[str]:
+    by_id = {problem.id: problem for problem in problems}
+    waiting, verdicts = iter(raw), iter(told)
+    while batch := list(islice(waiting, _BATCH)):
+        for record in grade(batch, [by_id[record["id"]] for record in batch], grading, None):
+            if told:
+                right = next(verdicts)
+                outcome = "unscorable" if right is None else "correct" if right else "wrong"
+                reason = "the table gives no verdict" if right is None else ""
+                record |= {"verdict": outcome, "reason": reason, "verifier": "the table"}
+            yield to_line(record)
+
+
+def _settings(
+    path: Path,
+    task: str,
+    problems: list[Problem],
+    raw: list[dict[str, Any]],
+    model: str,
+    verifier: str,
+    grading: Grading,
+) -> dict[str, Any]:
+    samples = 1 + max(record["sample"] for record in raw)
+    if samples * len(problems) != len(raw):
+        raise RlcrError(f"{path}: questions have different numbers of completions; give each {samples}")
+    content = "".join(to_line({"id": p.id, "question": p.question, "gold": p.gold}) for p in problems)
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    named = {
+        "model": model,
+        "model_name": model,
+        "model_weights": "",
+        "method": "imported",
+        "prompt": "unknown",
+    }
+    unknown = dict.fromkeys(
+        ("judge", "judge_weights", "temperature", "max_tokens", "seed", "mode", "tokenizer")
+    )
+    return {
+        **named,
+        **unknown,
+        "prompt_text": "",
+        "samples": samples,
+        "grading": grading,
+        "verifier": None,
+        "tasks": {task: {"size": len(problems), "sha256": digest, "source": str(path), "verifier": verifier}},
+    }

@@ -1,0 +1,83 @@
+"""A sampler as a judge, with a memory.
+
+The memory is a file of (hash of judge and conversation, reply), so that grading the same answers again asks
+nothing. It lies in the user's cache (``RLCR_CACHE``), is shared by all runs, and may be deleted at any time.
+Replies that are neither YES nor NO are not kept: asking again may help.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from rlcr.files import cache_folder, writing
+from rlcr.runs.store import Appender
+from rlcr.sample import Request, Sampler, Sampling
+from rlcr.verify import Verifier, make_judge
+from rlcr.verify.judge import Message, read_reply
+
+# "YES" or "NO" are one or two tokens; a judge that thinks aloud first is not a judge we can read.
+_TOKENS = 8
+
+
+class RememberingJudge:
+    """Replies of a sampler to conversations, each asked once ever if it answers as it should."""
+
+    def __init__(self, sampler: Sampler, memory: Path | None = None) -> None:
+        self._sampler = sampler
+        # Not the name alone: two checkpoints may have one name, and are two judges.
+        self._judge = [sampler.name, sampler.fingerprint]
+        self._path = (memory or cache_folder() / "judge") / f"{_sha256(self._judge)[:16]}.jsonl"
+        self._known = dict(_remembered(self._path))
+
+    def complete(self, prompts: Sequence[Sequence[Message]]) -> list[str]:
+        """The replies, in order; only conversations that were never put before reach the model."""
+        keys = [self._key(prompt) for prompt in prompts]
+        new = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self._known}
+        fresh = self._ask(new) if new else {}
+        return [fresh[key] if key in fresh else self._known[key] for key in keys]
+
+    def _key(self, prompt: Sequence[Message]) -> str:
+        return _sha256([*self._judge, list(prompt)])
+
+    def _ask(self, new: dict[str, Sequence[Message]]) -> dict[str, str]:
+        requests = [
+            Request(key, tuple({"role": m["role"], "content": m["content"]} for m in prompt))
+            for key, prompt in new.items()
+        ]
+        with writing(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        replies: dict[str, str] = {}
+        with (
+            closing(Appender(self._path)) as file,
+            closing(self._sampler.sample(requests, Sampling(max_tokens=_TOKENS))) as completions,
+        ):
+            for completion in completions:
+                replies[completion.key] = completion.text
+                if read_reply(completion.text).outcome != "unscorable":
+                    self._known[completion.key] = completion.text
+                    file.write([{"key": completion.key, "reply": completion.text}])
+        return replies
+
+
+def _remembered(path: Path) -> Iterator[tuple[str, str]]:
+    """The whole lines of a memory. One that a crash cut short is passed over, and so is what it ran into."""
+    with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            with suppress(ValueError, KeyError, TypeError):
+                entry = json.loads(line)
+                yield entry["key"], entry["reply"]
+
+
+def _sha256(content: list[Any]) -> str:
+    text = json.dumps(content, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def open_judge(sampler: Sampler) -> Verifier:
+    """A verifier that asks this model, and remembers."""
+    return make_judge(RememberingJudge(sampler))

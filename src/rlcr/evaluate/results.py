@@ -1,0 +1,194 @@
+"""From the records of a run to its results: per task, on average, and for every source of confidence."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rlcr import metrics
+from rlcr.errors import RlcrError
+from rlcr.evaluate.measure import Columns, Measurement
+from rlcr.runs.columns import read_column
+from rlcr.runs.store import Key, open_run
+
+RESULTS = "results.json"
+
+
+@dataclass
+class _TaskColumns:
+    """What is gathered of one task while its records stream by."""
+
+    columns: dict[str, Columns] = field(default_factory=dict)
+    questions: dict[str, int] = field(default_factory=dict)
+    completions: int = 0
+    tokens: int = 0
+    repaired: Counter[str] = field(default_factory=Counter)
+    unrepaired: Counter[str] = field(default_factory=Counter)
+    unscorable: Counter[str] = field(default_factory=Counter)
+    verifiers: Counter[str] = field(default_factory=Counter)
+    cut_off: int = 0
+
+    @property
+    def scored(self) -> int:
+        return self.completions - self.unscorable.total()
+
+    def add(self, record: Mapping[str, Any], further: Mapping[str, float | None]) -> None:
+        question = self.questions.setdefault(record["id"], len(self.questions))
+        correct = None if record["verdict"] == "unscorable" else record["verdict"] == "correct"
+        for name, confidence in (*record["confidences"].items(), *further.items()):
+            self.columns.setdefault(name, Columns()).add(correct, confidence, question=question)
+        self.completions += 1
+        self.tokens += record["tokens"]
+        self.repaired.update(record["repairs"])
+        self.unrepaired.update(record["unrepaired"])
+        self.verifiers[record["verifier"]] += 1
+        self.cut_off += record["finish_reason"] == "length"
+        if correct is None:
+            self.unscorable[record["reason"]] += 1
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task: a measurement for each source of confidence, and what was counted beside them."""
+
+    confidences: Mapping[str, Measurement]
+    completions: int
+    mean_tokens: float
+    repair_rate: Mapping[str, float]
+    unrepaired: Mapping[str, int]
+    """Completions that needed a forced answer or confidence from a server that cannot continue one."""
+    cut_off_rate: float
+    unscorable: Mapping[str, int]
+    verifiers: Mapping[str, int]
+
+    @property
+    def summary(self) -> metrics.Summary:
+        """The metrics of the confidence that the model stated."""
+        return self.confidences["verbalised"].overall
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: the metrics of the stated confidence; those of other sources under "confidences"."""
+        others = {name: m.overall.to_dict() for name, m in self.confidences.items() if name != "verbalised"}
+        return self.summary.to_dict() | {
+            "completions": self.completions,
+            "tokens": self.mean_tokens,
+            "repair_rate": dict(self.repair_rate),
+            "unrepaired": dict(self.unrepaired),
+            "cut_off_rate": self.cut_off_rate,
+            "unscorable": dict(self.unscorable),
+            "verifiers": dict(self.verifiers),
+            "confidences": others,
+        }
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a run, task by task, with the unweighted average where there are several."""
+
+    settings: Mapping[str, Any]
+    tasks: Mapping[str, TaskResult]
+    macro: metrics.MacroAverage | None
+    unscored: Mapping[str, Mapping[str, int]]
+    """Tasks of which nothing could be scored, with the reasons: they have no numbers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "settings": dict(self.settings),
+            "tasks": {name: result.to_dict() for name, result in self.tasks.items()},
+            "macro": self.macro.to_dict() if self.macro else None,
+            "unscored": {name: dict(reasons) for name, reasons in self.unscored.items()},
+        }
+
+
+def measure_records(
+    records: Iterable[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    columns: Mapping[str, Mapping[Key, float | None]] | None = None,
+    *,
+    resamples: int = 1000,
+) -> Results:
+    """Measure records, whatever their order: they are the same results for the same records.
+
+    ``columns`` are further sources of confidence, beside those that the records hold.
+    """
+    wanted = ("task", "id", "sample", "verdict", "reason", "confidences", "tokens", "repairs", "unrepaired")
+    rows = [{name: record[name] for name in (*wanted, "verifier", "finish_reason")} for record in records]
+    # Sorted, since the bootstrap draws by position: a resumed run must get the intervals of a whole one.
+    rows.sort(key=lambda row: (row["task"], row["id"], row["sample"]))
+    gathered: dict[str, _TaskColumns] = {}
+    for row in rows:
+        if "verbalised" not in row["confidences"]:
+            raise RlcrError(
+                f"{row['id']}, sample {row['sample']}: graded by another version of rlcr, which named the"
+                " stated confidence otherwise; `rlcr rescore` the run first"
+            )
+        key = row["id"], row["sample"]
+        further = {name: column.get(key) for name, column in (columns or {}).items()}
+        gathered.setdefault(row["task"], _TaskColumns()).add(row, further)
+    unscored = {name: dict(task.unscorable) for name, task in sorted(gathered.items()) if not task.scored}
+    if len(unscored) == len(gathered):
+        raise RlcrError(f"nothing to measure: no completion could be scored ({unscored})")
+    tasks = {name: _result(gathered[name], resamples) for name in sorted(gathered) if name not in unscored}
+    macro = (
+        metrics.macro_average({name: task.summary for name, task in tasks.items()})
+        if len(tasks) > 1
+        else None
+    )
+    return Results(settings, tasks, macro, unscored)
+
+
+def _result(task: _TaskColumns, resamples: int) -> TaskResult:
+    measured = {
+        name: columns.measure(resamples=resamples)
+        for name, columns in task.columns.items()
+        if name == "verbalised" or columns.states_any()
+    }
+    n = task.completions
+    return TaskResult(
+        confidences=measured,
+        completions=n,
+        mean_tokens=task.tokens / n,
+        repair_rate={part: task.repaired[part] / n for part in ("answer", "confidence")},
+        unrepaired=dict(task.unrepaired),
+        cut_off_rate=task.cut_off / n,
+        unscorable=dict(task.unscorable),
+        verifiers=dict(task.verifiers),
+    )
+
+
+def load_results(folder: Path) -> dict[str, Any]:
+    """The results that a finished run wrote."""
+    path = folder / RESULTS
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RlcrError(
+            f"{folder}: has no {RESULTS}; finish it with --resume, or `rlcr rescore` it"
+        ) from None
+    except ValueError:
+        raise RlcrError(f"{path}: not whole JSON; `rlcr rescore {folder}` writes it anew") from None
+
+
+def run_columns(folder: Path, confidence: str) -> Columns:
+    """Verdicts of a run with one of its confidence columns, grouped by task where there are several."""
+    run = open_run(folder)
+    run.check_finished()
+    stated = read_column(run, confidence)
+    several = len(run.settings["tasks"]) > 1
+    columns, questions = Columns(), {}
+    for record in run.independent_records():
+        if "verdict" not in record:
+            raise RlcrError(f"{folder}: {record['id']} has no verdict; `rlcr rescore` the run first")
+        correct = None if record["verdict"] == "unscorable" else record["verdict"] == "correct"
+        columns.add(
+            correct,
+            stated.get((record["id"], record["sample"])),
+            question=questions.setdefault(record["id"], len(questions)),
+            group=record["task"] if several else None,
+        )
+    return columns

@@ -1,0 +1,436 @@
+"""Problems and a sampler in, records out: the stages that each completion goes through.
+
+Each completion goes through up to three stages, all of them written to disk as they happen:
+
+    response     what the model writes
+    answer       a forced continuation, where the response holds no valid answer
+    confidence   a forced continuation, where it holds no confidence that can be read
+
+A completion that has all it needs is graded and becomes a record. Grading needs nothing but the raw part of
+a record, so that it can be done again at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import Any, Protocol, get_args
+
+from rlcr.evaluate.methods import (
+    FORCED_ANSWER,
+    FORCED_ANSWER_TOKENS,
+    FORCED_CONFIDENCE,
+    FORCED_CONFIDENCE_TOKENS,
+    Method,
+    answer_span,
+    forced_answer_span,
+    needs_answer,
+    needs_confidence,
+    read_forced_answer,
+    read_forced_confidence,
+)
+from rlcr.problem import Problem
+from rlcr.prompts import Message, Prompt, messages
+from rlcr.response import Response, parse
+from rlcr.runs.store import UNFINISHED, Appender, Key, Run
+from rlcr.sample import CannotContinue, Completion, Request, Sampler, Sampling, Span
+from rlcr.verify import Grading, Verdict, Verifier, verify
+
+log = logging.getLogger(__name__)
+
+# Graded together: enough to use all cores, few enough that a bar moves.
+_BATCH = 64
+# Problems (times samples) that go through all stages together: what waits for a repair is in memory.
+_LOT = 8192
+
+
+class Watch(Protocol):
+    """Somebody who follows a run."""
+
+    def replied(self, stage: str) -> None:
+        """A reply has arrived and is on disk."""
+        ...
+
+    def graded(self, records: Sequence[dict[str, Any]]) -> None:
+        """Records were written."""
+        ...
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What to evaluate and how to grade it."""
+
+    problems: Sequence[Problem]
+    method: Method
+    prompt: Prompt
+    sampling: Sampling
+    samples: int = 1
+    grading: Grading = "strict"
+    judge: Verifier | None = None
+    task_of: Mapping[str, str] = field(default_factory=dict)
+    """The task of each problem, by its id."""
+
+
+@dataclass
+class _Draft:
+    """A completion on its way to becoming a record."""
+
+    problem: Problem
+    sample: int
+    text: str = ""
+    think_open: bool = False
+    finish_reason: str = ""
+    token_ids: array[int] = field(default_factory=lambda: array("i"))
+    """Compact, since all drafts of a lot may wait for their repairs at the same time."""
+    tokens: int = 0
+    prompt_tokens: int = 0
+    response_tokens: int = 0
+    """Without those of forced continuations: what ``logprob`` is the sum over."""
+    logprob: float | None = None
+    answer_logprobs: dict[Grading, list[float]] = field(default_factory=dict)
+    """Of the answer that each grading reads, where there are any."""
+    forced_answer: str | None = None
+    forced_confidence: str | None = None
+    unrepaired: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> Key:
+        return self.problem.id, self.sample
+
+    @property
+    def repair_key(self) -> str:
+        """The key of its repairs holds the sample, since each is a request of its own."""
+        return f"{self.problem.id}\0{self.sample}"
+
+
+def run_stages(
+    evaluation: Evaluation,
+    sampler: Sampler,
+    run: Run,
+    watch: Callable[[int, int], Watch] | None = None,
+) -> None:
+    """Sample what the run lacks, repair what needs it, grade, and append the records.
+
+    Interrupting this at any moment loses no reply that had arrived. ``watch(done, total)``, both counts of
+    responses, makes whoever follows it.
+    """
+    _Session(evaluation, sampler, run, watch).finish()
+
+
+class _Session:
+    """One go at a run: from wherever it stands to its end."""
+
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        sampler: Sampler,
+        run: Run,
+        watch: Callable[[int, int], Watch] | None,
+    ) -> None:
+        self._evaluation, self._sampler = evaluation, sampler
+        self._format = evaluation.method.format
+        self._started = time.monotonic()
+        self._problems = {problem.id: problem for problem in evaluation.problems}
+        self._done = set(run.done)
+        self._drafts = self._restore(run)
+        total = len(evaluation.problems) * evaluation.samples
+        self._watch = watch(len(self._done) + len(self._drafts), total) if watch else None
+        self._ready: list[_Draft] = []
+        self._run = run
+        self._records = Appender(run.records_path)
+        self._replies = Appender(run.folder / UNFINISHED)
+
+    def finish(self) -> None:
+        """Run all stages to their end."""
+        try:
+            self._sort_drafts()
+            problems = self._evaluation.problems
+            lot = max(1, _LOT // self._evaluation.samples)
+            for start in range(0, len(problems), lot):
+                some = problems[start : start + lot]
+                self._stage("response", partial(self._first_requests, some), self._evaluation.sampling)
+                self._stage("answer", partial(self._repairs, "answer"), _greedy("answer"))
+                self._stage("confidence", partial(self._repairs, "confidence"), _greedy("confidence"))
+            self._grade()
+        finally:
+            self._records.close()
+            self._replies.close()
+        # All of it is in the records now.
+        (self._run.folder / UNFINISHED).unlink(missing_ok=True)
+
+    # --- stages -------------------------------------------------------------------------------------
+
+    def _stage(self, stage: str, requests: Callable[[], Iterable[Request]], sampling: Sampling) -> None:
+        """Ask for all that ``requests()`` holds, again after a failure to continue: it then holds less."""
+        while True:
+            asked = iter(requests())
+            first = next(asked, None)
+            if first is None:
+                return
+            try:
+                self._collect(stage, chain([first], asked), sampling)
+                return
+            except CannotContinue as error:
+                # What was sampled is worth having without the repair; how many lack it is in the results.
+                log.warning("%s", error)
+                for draft in list(self._drafts.values()):
+                    concerned = error.keys is None or draft.repair_key in error.keys
+                    if concerned and self._next_stage(draft) == stage:
+                        draft.unrepaired.append(stage)
+                        self._advance(draft)
+
+    def _collect(self, stage: str, requests: Iterable[Request], sampling: Sampling) -> None:
+        # Closed, so that an error here ends the sampler's requests to a server at once.
+        with closing(self._sampler.sample(requests, sampling)) as completions:
+            for completion in completions:
+                draft = self._take(stage, completion)
+                self._replies.write([_to_reply(stage, draft, completion, self._next_stage(draft))])
+                if self._watch:
+                    self._watch.replied(stage)
+                self._advance(draft)
+
+    def _take(self, stage: str, completion: Completion) -> _Draft:
+        identity, sample = completion.key, completion.sample
+        if stage != "response":
+            identity, _, number = completion.key.rpartition("\0")
+            sample = int(number)
+        draft = self._drafts.get((identity, sample))
+        if draft is None:
+            draft = _Draft(self._problems[identity], sample)
+            self._drafts[draft.key] = draft
+        draft.seconds = round(time.monotonic() - self._started, 3)
+        draft.tokens += completion.completion_tokens
+        if stage == "answer":
+            draft.forced_answer = completion.text
+            # All gradings read a forced answer in the same way.
+            logprobs = _overlapping(completion, forced_answer_span(completion.text))
+            draft.answer_logprobs = {"strict": logprobs, "paper": logprobs}
+        elif stage == "confidence":
+            draft.forced_confidence = completion.text
+        else:
+            draft.text, draft.think_open = completion.text, completion.think_open
+            draft.finish_reason, draft.prompt_tokens = completion.finish_reason, completion.prompt_tokens
+            draft.token_ids = array("i", completion.token_ids)
+            draft.response_tokens = len(completion.logprobs) or completion.completion_tokens
+            if completion.logprobs:
+                draft.logprob = math.fsum(completion.logprobs)
+                draft.answer_logprobs = self._answer_logprobs(completion)
+        return draft
+
+    def _answer_logprobs(self, completion: Completion) -> dict[Grading, list[float]]:
+        found: dict[Grading, list[float]] = {}
+        for grading in get_args(Grading):
+            response = _parse(completion.text, self._format, grading, completion.think_open)
+            found[grading] = _overlapping(completion, answer_span(response)) if response.answer else []
+        return found
+
+    def _advance(self, draft: _Draft) -> None:
+        """Grade a draft that has all it needs, as soon as there are enough of them."""
+        if self._next_stage(draft) is None:
+            del self._drafts[draft.key]
+            self._ready.append(draft)
+            if len(self._ready) >= _BATCH:
+                self._grade()
+
+    def _next_stage(self, draft: _Draft) -> str | None:
+        response = self._read(draft)
+        if draft.forced_answer is None and needs_answer(response) and "answer" not in draft.unrepaired:
+            return "answer"
+        if (
+            draft.forced_confidence is None
+            and needs_confidence(response)
+            and "confidence" not in draft.unrepaired
+        ):
+            return "confidence"
+        return None
+
+    def _read(self, draft: _Draft) -> Response:
+        return _parse(draft.text, self._format, "strict", draft.think_open)
+
+    def _messages(self, problem: Problem) -> tuple[Message, ...]:
+        return tuple(messages(self._evaluation.prompt, problem))
+
+    def _first_requests(self, problems: Sequence[Problem]) -> Iterator[Request]:
+        """The samples that the run lacks, those of a problem that follow each other in one request."""
+        for problem in problems:
+            missing = [
+                sample
+                for sample in range(self._evaluation.samples)
+                if (problem.id, sample) not in self._done and (problem.id, sample) not in self._drafts
+            ]
+            while missing:
+                first, n = missing[0], 1
+                while n < len(missing) and missing[n] == first + n:
+                    n += 1
+                yield Request(problem.id, self._messages(problem), n=n, first_sample=first)
+                missing = missing[n:]
+
+    def _repairs(self, stage: str) -> Iterator[Request]:
+        for draft in list(self._drafts.values()):
+            if self._next_stage(draft) == stage:
+                yield Request(
+                    draft.repair_key,
+                    self._messages(draft.problem),
+                    prefix=_forced_prefix(stage, draft),
+                    prefix_ids=tuple(draft.token_ids),
+                )
+
+    def _sort_drafts(self) -> None:
+        """Drafts of an earlier go may already have all they need."""
+        for draft in list(self._drafts.values()):
+            self._advance(draft)
+        self._grade()
+
+    # --- grading ------------------------------------------------------------------------------------
+
+    def _grade(self) -> None:
+        ready, self._ready = self._ready, []
+        raw = [_to_record(draft, self._evaluation) for draft in ready]
+        problems = [draft.problem for draft in ready]
+        records = grade(raw, problems, self._evaluation.grading, self._evaluation.judge)
+        self._records.write(records)
+        self._done |= {draft.key for draft in ready}
+        if self._watch and records:
+            self._watch.graded(records)
+
+    def _restore(self, run: Run) -> dict[Key, _Draft]:
+        """The drafts that an earlier go left, from its replies."""
+        drafts: dict[Key, _Draft] = {}
+        for reply in run.unfinished():
+            key = reply["id"], reply["sample"]
+            if reply["stage"] == "response":
+                stored = reply["draft"] | {"token_ids": array("i", reply["draft"]["token_ids"])}
+                drafts[key] = _Draft(self._problems[key[0]], key[1], **stored)
+            else:
+                drafts[key].tokens += reply["tokens"]
+                drafts[key].answer_logprobs = reply["answer_logprobs"]
+                setattr(drafts[key], f"forced_{reply['stage']}", reply["text"])
+        return drafts
+
+
+def _greedy(stage: str) -> Sampling:
+    tokens = FORCED_ANSWER_TOKENS if stage == "answer" else FORCED_CONFIDENCE_TOKENS
+    return Sampling(max_tokens=tokens, temperature=0.0)
+
+
+def _forced_prefix(stage: str, draft: _Draft) -> str:
+    text = draft.text
+    if stage == "confidence" and draft.forced_answer is not None:
+        text += f"\n\n{FORCED_ANSWER}{draft.forced_answer}"
+    return f"{text}\n\n{FORCED_ANSWER if stage == 'answer' else FORCED_CONFIDENCE}"
+
+
+def _to_reply(stage: str, draft: _Draft, completion: Completion, next_stage: str | None) -> dict[str, Any]:
+    reply: dict[str, Any] = {"id": draft.problem.id, "sample": draft.sample, "stage": stage}
+    if stage != "response":
+        told = {"text": completion.text, "tokens": completion.completion_tokens}
+        return reply | told | {"answer_logprobs": draft.answer_logprobs}
+    names = ("text", "think_open", "finish_reason", "tokens", "prompt_tokens", "logprob", "seconds")
+    kept = {name: getattr(draft, name) for name in (*names, "response_tokens", "answer_logprobs")}
+    # Wanted only to continue from.
+    kept["token_ids"] = [] if next_stage is None else draft.token_ids.tolist()
+    return reply | {"draft": kept}
+
+
+def _overlapping(completion: Completion, span: Span) -> list[float]:
+    """The log-probabilities of the tokens that overlap a span, empty where the sampler returned none.
+
+    By spans, not by tags: a tokenizer may join ``>`` with the first word of the answer.
+    """
+    start, end = span
+    return [
+        round(logprob, 6)
+        for logprob, (first, last) in zip(completion.logprobs, completion.token_spans, strict=True)
+        if first < end and last > start and last > first
+    ]
+
+
+# --- records ----------------------------------------------------------------------------------------
+
+
+def _to_record(draft: _Draft, evaluation: Evaluation) -> dict[str, Any]:
+    """The part of a record that grading does not change. Its key comes first."""
+    problem = draft.problem
+    conversation = json.dumps(messages(evaluation.prompt, problem), ensure_ascii=False)
+    return {
+        "id": problem.id,
+        "sample": draft.sample,
+        "task": evaluation.task_of[problem.id],
+        "format": evaluation.method.format,
+        "prompt_sha256": hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest(),
+        "text": draft.text,
+        "think_open": draft.think_open,
+        "forced_answer": draft.forced_answer,
+        "forced_confidence": draft.forced_confidence,
+        "unrepaired": draft.unrepaired,
+        "finish_reason": draft.finish_reason,
+        "tokens": draft.tokens,
+        "prompt_tokens": draft.prompt_tokens,
+        "response_tokens": draft.response_tokens,
+        "logprob": draft.logprob,
+        "answer_logprobs": draft.answer_logprobs,
+        "seconds": draft.seconds,
+    }
+
+
+def grade(
+    records: Sequence[dict[str, Any]], problems: Sequence[Problem], grading: Grading, judge: Verifier | None
+) -> list[dict[str, Any]]:
+    """Read and verify completions: the raw parts of records in, whole records out."""
+    read = [_read_record(record, grading) for record in records]
+    verdicts = verify(problems, [answer for _, answer, _ in read], grading=grading, judge=judge)
+    return [
+        record | _graded(record, grading, response, answer, confidence, verdict, problem)
+        for record, problem, (response, answer, confidence), verdict in zip(
+            records, problems, read, verdicts, strict=True
+        )
+    ]
+
+
+def _read_record(record: dict[str, Any], grading: Grading) -> tuple[Response, str | None, float | None]:
+    response = _parse(record["text"], record["format"], grading, record["think_open"])
+    answer, confidence = response.answer, response.confidence
+    if record["forced_answer"] is not None:
+        answer = read_forced_answer(record["forced_answer"])
+    if record["forced_confidence"] is not None:
+        confidence = read_forced_confidence(record["forced_confidence"], grading)
+    return response, answer, confidence
+
+
+def _parse(text: str, format: str, grading: Grading, think_open: bool) -> Response:
+    return parse(text, format, mode="paper" if grading == "paper" else "lenient", think_open=think_open)
+
+
+def _graded(
+    record: dict[str, Any],
+    grading: Grading,
+    response: Response,
+    answer: str | None,
+    confidence: float | None,
+    verdict: Verdict,
+    problem: Problem,
+) -> dict[str, Any]:
+    logprobs = record["answer_logprobs"].get(grading)
+    probability = math.fsum(map(math.exp, logprobs)) / len(logprobs) if logprobs else None
+    return {
+        "answer": answer,
+        "confidence": confidence,
+        "confidences": {"verbalised": confidence, "answer-probability": probability},
+        "verdict": verdict.outcome,
+        "reason": verdict.reason,
+        "verifier": problem.verifier,
+        "well_formed": response.well_formed,
+        "fault": response.fault,
+        "leniencies": list(response.leniencies),
+        "repairs": [part for part in ("answer", "confidence") if record[f"forced_{part}"] is not None],
+    }

@@ -1,0 +1,274 @@
+"""Answer only when sure enough: which confidence to ask for, so that answers are right often enough.
+
+The threshold is chosen on one half of the questions and checked on the other, then the other way round:
+
+    threshold   the lowest confidence t such that answers with at least t are right in the wanted share
+    precision   the share of right answers among those with at least t, on the half that did not choose it
+    coverage    the share of answers with at least t, there
+
+Chosen on the very answers it is checked on, a threshold keeps its promise by construction; on the other half
+it may not. Intervals are 95% over questions, from resamples; where all of these are the same (one answer, or
+all of them right) Wilson's interval for so many questions. Responses that state no confidence are never
+answered; unscorable ones are left out, and counted.
+
+A promise *holds* where the whole interval keeps it, and is *kept on average* where the value does but not
+the whole interval; it is *just missed* where the value does not but part of the interval would, and *broken*
+where nothing of it does. Where Wilson's interval leaves both open, there are *too few to tell*.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcr import metrics
+from rlcr.errors import RlcrError
+from rlcr.many.curves import LEVEL, resampled
+from rlcr.many.halves import halves
+from rlcr.many.pool import Floats, Ints
+from rlcr.metrics import Estimate
+from rlcr.runs.columns import VERBALISED, read_column
+from rlcr.runs.store import open_run, write_whole
+
+SELECTIVE = "selective.json"
+_CURVE_POINTS = 200
+
+
+@dataclass(frozen=True)
+class Check:
+    """A threshold from one half, and what it does on the other."""
+
+    threshold: Estimate
+    """Its interval is over resamples of the half that chose it; None where no confidence is enough."""
+    precision: Estimate
+    coverage: Estimate
+    questions: int
+    answers: int = 0
+    """The scored answers of the other half that are sure enough."""
+    answered_questions: int = 0
+    """The questions that these answers are of."""
+    alike: bool = False
+    """Whether precision is the same in every resample."""
+
+    def verdict(self, wanted: float) -> str:
+        """Whether the promise held, in words."""
+        if self.threshold.value is None:
+            return f"no confidence reaches {wanted:.0%} on the half that chooses"
+        told = f"confidence at least {self.threshold.value:.3g}"
+        precision = self.precision
+        if precision.value is None or precision.low is None or precision.high is None:
+            return f"{told}: nothing is that sure on the other half"
+        if precision.low >= wanted:
+            held = "holds"
+        elif precision.high < wanted:
+            held = "broken"
+        elif self.alike:
+            held = "too few to tell"
+        else:
+            held = "kept on average" if precision.value >= wanted else "just missed"
+        interval = f"[{precision.low:.3f}, {precision.high:.3f}]"
+        return (
+            f"{told}: precision {precision.value:.3f} {interval} of {self.answers:,} answers to"
+            f" {self.answered_questions:,} questions, coverage {self.coverage.value:.3f}: {held}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "threshold": self.threshold.to_dict(),
+            "precision": self.precision.to_dict(),
+            "coverage": self.coverage.to_dict(),
+            "questions": self.questions,
+            "answers": self.answers,
+            "answered_questions": self.answered_questions,
+        }
+
+
+@dataclass(frozen=True)
+class TaskSelection:
+    """Both checks of a task, its curve of risk against coverage, and what was counted."""
+
+    checks: tuple[Check, Check]
+    curve: Mapping[str, Sequence[float]]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The tasks of a run, and those of which nothing can be told, with the reason."""
+
+    tasks: Mapping[str, TaskSelection]
+    left_out: Mapping[str, str]
+
+
+def select(folder: Path, precision: float, *, confidence: str = VERBALISED, seed: int = 0) -> Selection:
+    """Find and check thresholds for every task of a finished run, and write selective.json beside it."""
+    if not 0 < precision <= 1:
+        raise RlcrError(f"the precision must be above 0 and at most 1, not {precision:g}")
+    run = open_run(folder)
+    run.check_finished()
+    column = read_column(run, confidence)
+    rows: dict[str, list[tuple[str, str, float]]] = {}
+    for record in run.independent_records():
+        stated = column.get((record["id"], record["sample"]))
+        row = record["id"], record["verdict"], np.nan if stated is None else stated
+        rows.setdefault(record["task"], []).append(row)
+    tasks: dict[str, TaskSelection] = {}
+    left_out: dict[str, str] = {}
+    for task in sorted(rows):
+        ids, verdicts, confidences = zip(*sorted(rows[task]), strict=True)
+        try:
+            tasks[task] = task_selection(ids, verdicts, np.array(confidences), precision, seed=seed)
+        except RlcrError as error:
+            left_out[task] = str(error)
+    if not tasks:
+        raise RlcrError(f"{folder}: " + "; ".join(f"{task}: {reason}" for task, reason in left_out.items()))
+    told = {"confidence": confidence, "precision": precision, "left_out": left_out}
+    found = {name: _to_dict(task, precision) for name, task in tasks.items()}
+    write_whole(folder / SELECTIVE, json.dumps(told | {"tasks": found}, indent=1) + "\n")
+    return Selection(tasks, left_out)
+
+
+def _to_dict(task: TaskSelection, precision: float) -> dict[str, Any]:
+    return {
+        "checks": [check.to_dict() for check in task.checks],
+        "verdicts": [check.verdict(precision) for check in task.checks],
+        "curve": dict(task.curve),
+        "counts": dict(task.counts),
+    }
+
+
+def task_selection(
+    ids: Sequence[str],
+    verdicts: Sequence[str],
+    confidence_N: Floats,
+    precision: float,
+    *,
+    seed: int = 0,
+    resamples: int = 1000,
+) -> TaskSelection:
+    """Thresholds for the responses of one task, each from one half of the questions for the other."""
+    scored = np.array([verdict != "unscorable" for verdict in verdicts])
+    names = sorted({name for name, kept in zip(ids, scored, strict=True) if kept})
+    stated = scored & ~np.isnan(confidence_N)
+    counts = {
+        "answers": len(ids),
+        "unscorable": int((~scored).sum()),
+        "without confidence": int((scored & ~stated).sum()),
+    }
+    if len(names) < 2 or not stated.any():
+        raise RlcrError("choosing on one half needs two scored questions and a confidence")
+    place = {name: number for number, name in enumerate(names)}
+    question = np.array([place.get(name, -1) for name in ids])[scored]
+    right = np.array([verdict == "correct" for verdict in verdicts], np.float64)[scored]
+    confidence = np.where(np.isnan(confidence_N), -1.0, confidence_N)[scored]
+    first, second = (_half(half, question, right, confidence) for half in halves(names, seed))
+    kept = confidence >= 0
+    risk = metrics.risk_coverage(right[kept].astype(np.int64), confidence[kept])
+    points = min(_CURVE_POINTS, len(risk.coverage))
+    at = np.unique(np.linspace(0, len(risk.coverage) - 1, points).round().astype(int))
+    curve = {"coverage": risk.coverage[at], "risk": risk.risk[at], "threshold": risk.threshold[at]}
+    return TaskSelection(
+        (_check(first, second, precision, resamples), _check(second, first, precision, resamples)),
+        {name: values.tolist() for name, values in curve.items()},
+        counts,
+    )
+
+
+@dataclass(frozen=True)
+class _Half:
+    question: Ints
+    right: Floats
+    confidence: Floats
+    size: int
+
+
+def _half(half: Ints, question: Ints, right: Floats, confidence: Floats) -> _Half:
+    """The rows of a half, its questions numbered anew."""
+    number = np.full(int(question.max()) + 1, -1)
+    number[half] = np.arange(len(half))
+    rows = number[question] >= 0
+    return _Half(number[question[rows]], right[rows], confidence[rows], len(half))
+
+
+def _check(chosen: _Half, other: _Half, precision: float, resamples: int) -> Check:
+    value = threshold(chosen.right, chosen.confidence, precision)
+    drawn = [
+        threshold(chosen.right, chosen.confidence, precision, weight[chosen.question])
+        for weight in resampled(chosen.size, resamples, 0)
+    ]
+    known = [t for t in drawn if t is not None]
+    missed = 1 - len(known) / len(drawn)
+    note = f"{missed:.0%} of resamples reach it nowhere" if missed else ""
+    if value is None:
+        nothing = Estimate(None, None, None, "no threshold")
+        return Check(Estimate(None, None, None, note), nothing, nothing, other.size)
+    low, high = np.percentile(known, [50 * (1 - LEVEL), 50 * (1 + LEVEL)]).tolist() if known else (None, None)
+    sure = other.confidence >= value
+    # By question before anything is resampled: a draw for each answer would not fit into memory.
+    answers_Q, sure_Q, right_Q = (
+        np.bincount(other.question, weight, other.size).astype(np.float64)
+        for weight in (np.ones_like(other.right), sure, sure * other.right)
+    )
+    draws = resampled(other.size, resamples, 1)
+    precise, alike = _share(right_Q, sure_Q, draws)
+    coverage, _ = _share(sure_Q, answers_Q, draws)
+    return Check(
+        Estimate(value, low, high, note),
+        precise,
+        coverage,
+        other.size,
+        int(sure.sum()),
+        int((sure_Q > 0).sum()),
+        alike,
+    )
+
+
+def _share(above_Q: Floats, below_Q: Floats, draws_RQ: Floats) -> tuple[Estimate, bool]:
+    """A share with its interval over questions, and whether all resamples say the same of it."""
+    if not below_Q.sum():
+        return Estimate(None, None, None, "nothing is that sure"), False
+    value = float(above_Q.sum() / below_Q.sum())
+    over, under = draws_RQ @ above_Q, draws_RQ @ below_Q
+    drawn = over[under > 0] / under[under > 0]
+    if np.ptp(drawn) < 1e-12:
+        return Estimate(value, *wilson(value, int((below_Q > 0).sum()))), True
+    low, high = np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    return Estimate(value, float(low), float(high)), False
+
+
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share of n.
+
+    >>> [round(end, 3) for end in wilson(1.0, 1)], [round(end, 3) for end in wilson(0.5, 100)]
+    ([0.207, 1.0], [0.404, 0.596])
+    """
+    z2 = 1.959964**2
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def threshold(
+    right: Floats, confidence: Floats, precision: float, weight: Floats | None = None
+) -> float | None:
+    """The lowest stated confidence from which on the share of right answers is the wanted one, or None.
+
+    >>> threshold(np.array([1.0, 0, 1, 1]), np.array([0.9, 0.2, 0.6, 0.6]), 0.9)
+    0.6
+    >>> threshold(np.array([0.0, 1.0]), np.array([0.9, 0.2]), 0.9) is None
+    True
+    """
+    weight = np.ones_like(right) if weight is None else weight
+    values, place = np.unique(confidence, return_inverse=True)
+    answered = np.bincount(place, weight, len(values))[::-1].cumsum()[::-1]
+    good = np.bincount(place, weight * right, len(values))[::-1].cumsum()[::-1]
+    # A missing confidence is -1 here and never enough.
+    enough = (values >= 0) & (answered > 0) & (good >= precision * answered - 1e-9)
+    return float(values[enough][0]) if enough.any() else None

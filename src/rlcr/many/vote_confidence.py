@@ -1,0 +1,209 @@
+"""How sure may one be of a voted answer? Three ways to tell, and how calibrated each is, against N.
+
+    vote share        votes of the majority's answer / N
+    weighted share    confidence in the chosen answer / confidence in all answers
+    mean confidence   mean confidence of the samples that gave the chosen answer
+    calibrated mean   the same, bent by Platt's method, learned on the other half of the questions
+
+The answer is the majority's for the first and the confidence-weighted vote's for the others. Over random
+orders of each pool (seeded); ECE has the paper's ten bins. Means are over the samples that state one. Where
+none does, or where shares are of confidences that are all 0, a vote has no such confidence: it is left out,
+and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlcr import metrics
+from rlcr.confidence.recalibration import fitted
+from rlcr.many.curves import LEVEL, ratio_estimates, resampled
+from rlcr.many.halves import halves
+from rlcr.many.pool import Floats, Ints, Pool
+from rlcr.many.subsets import Standing, contributions, orders, parts, running, shuffled, votes_and_weight
+from rlcr.metrics import Estimate
+
+KINDS = ("vote share", "weighted share", "mean confidence", "calibrated mean")
+_ORDERS = 32
+_BINS = 10
+
+
+@dataclass(frozen=True)
+class VotedConfidence:
+    """Brier score and ECE of one kind of confidence against N, and its AUROC at the largest N."""
+
+    name: str
+    n: Sequence[int]
+    brier: Sequence[Estimate]
+    ece: Sequence[Estimate]
+    auroc: float | None
+    left_out: float
+    """The share of the votes at the largest N that have no such confidence."""
+
+    def curves(self) -> list[dict[str, Any]]:
+        """As JSON, in the shape that the report draws."""
+        return [
+            {
+                "name": self.name,
+                "metric": metric,
+                "n": list(self.n),
+                "value": [e.value for e in estimates],
+                "low": [e.low for e in estimates],
+                "high": [e.high for e in estimates],
+                "how": ["drawn"] * len(self.n),
+            }
+            for metric, estimates in (("Brier score", self.brier), ("ECE", self.ece))
+        ]
+
+
+@dataclass(frozen=True)
+class Stated:
+    """Confidences with the chance of being right and the weight of each, of every question and order."""
+
+    confidence: Floats
+    right: Floats
+    weight: Floats
+    left_out: float = 0.0
+
+
+def voted_confidence(pool: Pool, most: int, *, seed: int = 0, resamples: int = 1000) -> list[VotedConfidence]:
+    """Every kind of confidence in voted answers, at N = 1, 2, 4, … up to ``most``."""
+    pool = pool.having(most)
+    sizes = sorted({most} | {2**k for k in range(most.bit_length()) if 2**k <= most})
+    rows = _votes(pool, sizes, most, seed)
+    if np.isnan(pool.confidence_QM).all():
+        rows = {"vote share": rows["vote share"]}
+    else:
+        rows["calibrated mean"] = [_calibrated(pool, votes, seed) for votes in rows["mean confidence"]]
+    draws = resampled(len(pool), resamples, seed)
+    return [
+        VotedConfidence(
+            kind,
+            sizes,
+            [_brier(votes, draws) for votes in rows[kind]],
+            [ece_estimate(votes, draws) for votes in rows[kind]],
+            _auroc(rows[kind][-1]),
+            rows[kind][-1].left_out,
+        )
+        for kind in KINDS
+        if kind in rows
+    ]
+
+
+def _votes(pool: Pool, sizes: Sequence[int], most: int, seed: int) -> dict[str, list[Stated]]:
+    shape = len(sizes), len(pool), _ORDERS
+    confidence = {kind: np.full(shape, np.nan) for kind in KINDS[:3]}
+    right = {kind: np.zeros(shape) for kind in ("majority", "weighted")}
+    weight = {kind: np.zeros(shape) for kind in ("majority", "weighted")}
+    moved, order = shuffled(pool, seed)
+    longest = pool.group_QM.shape[1]
+    added = {
+        "majority": contributions(np.zeros(pool.group_QM.shape)),
+        "weighted": np.take_along_axis(contributions(pool.confidence_QM), order, axis=1),
+    }
+    whole_pool = not np.isnan(pool.confidence_QM[pool.real_QM & (pool.group_QM >= 0)]).any()
+    for samples, rows in parts(pool, _ORDERS):
+        drawn = orders(samples, most, _ORDERS, seed)
+        for vote, contribution in added.items():
+            for n, standing in enumerate(running(moved.rows(rows), contribution[rows], drawn, whole=True), 1):
+                if n not in sizes:
+                    continue
+                at = sizes.index(n)
+                votes, behind = votes_and_weight(standing.best, longest)
+                scorable = standing.scorable
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    right[vote][at, rows] = np.where(scorable > 0, standing.right / scorable, 0)
+                    # Where nobody answered there is nothing to be sure of.
+                    weight[vote][at, rows] = scorable * (votes > 0)
+                    if vote == "majority":
+                        confidence["vote share"][at, rows] = votes / n
+                        continue
+                    whole = votes_and_weight(standing.total, longest)[1]
+                    confidence["weighted share"][at, rows] = behind / whole
+                    voters = votes if whole_pool else _stating(moved.rows(rows), drawn[:, :n], standing)
+                    confidence["mean confidence"][at, rows] = behind / voters
+    found: dict[str, list[Stated]] = {}
+    for kind, values in confidence.items():
+        vote = "majority" if kind == "vote share" else "weighted"
+        stated = ~np.isnan(values)
+        found[kind] = []
+        for at, every in enumerate(weight[vote]):
+            kept = every * stated[at]
+            lost = 1 - kept.sum() / every.sum() if every.any() else 0.0
+            found[kind].append(
+                Stated(np.where(stated[at], values[at], 0), right[vote][at], kept, float(lost))
+            )
+    return found
+
+
+def _stating(pool: Pool, drawn_SN: Ints, standing: Standing) -> Ints:
+    """How many of the samples for the leading answer state a confidence, by question and order."""
+    voters = np.zeros(standing.leading.shape, np.int64)
+    stated = ~np.isnan(pool.confidence_QM)
+    for sample in drawn_SN.T:
+        voters += (pool.group_QM[:, sample] == standing.leading) & stated[:, sample]
+    return voters
+
+
+def _calibrated(pool: Pool, votes: Stated, seed: int) -> Stated:
+    """Platt's method, each half of the questions by a map learned on the other."""
+    bent = votes.confidence.copy()
+    split = halves(pool.ids, seed)
+    for here, other in (split, split[::-1]):
+        # Tied votes are neither right nor wrong: nothing is learned from them.
+        known = (votes.weight[other] == 1) & np.isin(votes.right[other], (0, 1))
+        confidence, right = votes.confidence[other][known], votes.right[other][known].astype(np.int64)
+        if len(np.unique(right)) < 2:
+            bent[here] = right.mean() if len(right) else votes.confidence[here]
+        else:
+            chance = fitted("platt", confidence, right).predict_proba(votes.confidence[here].reshape(-1, 1))
+            bent[here] = chance[:, 1].reshape(bent[here].shape)
+    return Stated(bent, votes.right, votes.weight, votes.left_out)
+
+
+def _brier(votes: Stated, draws_RQ: Floats) -> Estimate:
+    q, c = votes.confidence, votes.right
+    loss = (votes.weight * (q**2 - 2 * q * c + c)).sum(axis=1)
+    return ratio_estimates(loss[:, None], votes.weight.sum(axis=1)[:, None], draws_RQ)[0]
+
+
+def ece_estimate(votes: Stated, draws_RQ: Floats) -> Estimate:
+    """↓ ECE in the paper's bins over all orders together, with its interval over questions."""
+    edges = np.linspace(0, 1, _BINS + 1)
+    place = np.minimum(np.digitize(votes.confidence, edges) - 1, _BINS - 1)
+    gap_QB = np.zeros((len(place), _BINS))
+    row: Ints = np.repeat(np.arange(len(place))[:, None], place.shape[1], axis=1)
+    np.add.at(gap_QB, (row, place), votes.weight * (votes.confidence - votes.right))
+    weight_Q = votes.weight.sum(axis=1)
+    if not weight_Q.any():
+        return Estimate(None, None, None, "nothing could be scored")
+    value = np.abs(gap_QB.sum(axis=0)).sum() / weight_Q.sum()
+    below = draws_RQ @ weight_Q
+    drawn = np.abs(draws_RQ @ gap_QB).sum(axis=1)[below > 0] / below[below > 0]
+    low, high = np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)]) if len(drawn) else (None, None)
+    return Estimate(float(value), None if low is None else float(low), None if high is None else float(high))
+
+
+def _auroc(votes: Stated) -> float | None:
+    known = (votes.weight == 1) & np.isin(votes.right, (0, 1))
+    if not known.any():
+        return None
+    return metrics.auroc(votes.right[known].astype(np.int64), votes.confidence[known])
+
+
+def table(found: Sequence[VotedConfidence]) -> dict[str, Mapping[str, Any]]:
+    """What each kind is worth at the largest N, as JSON."""
+    return {
+        kind.name: {
+            "n": kind.n[-1],
+            "brier": kind.brier[-1].to_dict(),
+            "ece": kind.ece[-1].to_dict(),
+            "auroc": kind.auroc,
+            "left_out": kind.left_out,
+        }
+        for kind in found
+    }

@@ -1,0 +1,238 @@
+"""Confidence columns of a run: a confidence, or none, for each of its completions.
+
+Two columns are in the records themselves: ``verbalised``, what the model stated, and
+``answer-probability``, where the sampler told the tokens' probabilities. Every other one lies beside the
+records:
+
+    confidence/NAME.jsonl   {"id": …, "sample": …, "confidence": number or null}, one line a completion
+    confidence/NAME.json    how it was made: source, settings, cost, counts, and which records it is about
+
+A column belongs to the records as they were graded when it was made. After `rlcr rescore` has changed an
+answer, a verdict or a stated confidence it is stale: it must be made again, and nothing reads it until then.
+So is one that was made of another column which has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rlcr.errors import RlcrError, nearest
+from rlcr.files import writing
+from rlcr.runs.store import Key, Run, open_run, read_lines, to_line, write_whole
+
+VERBALISED, ANSWER_PROBABILITY = "verbalised", "answer-probability"
+#: Columns that are in the records.
+HELD = (VERBALISED, ANSWER_PROBABILITY)
+#: Inside the folder of a run.
+COLUMNS = "confidence"
+
+Column = dict[Key, float | None]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+
+
+def column_names(run: Run | Path) -> list[str]:
+    """The columns of a run: what was stated, what else the records hold, then those beside them."""
+    run = _opened(run)
+    return [
+        VERBALISED,
+        *([ANSWER_PROBABILITY] if _has_probabilities(run) else []),
+        *stored_columns(run.folder),
+    ]
+
+
+def stored_columns(folder: Path) -> list[str]:
+    """The names of the columns that lie beside the records, sorted."""
+    return sorted(path.stem for path in (folder / COLUMNS).glob("*.jsonl") if _NAME.fullmatch(path.stem))
+
+
+def read_column(run: Run | Path, name: str) -> Column:
+    """The confidences of a column by completion; None where it gives none. A stale or broken one raises."""
+    run = _opened(run)
+    if name in HELD:
+        return {(r["id"], r["sample"]): _held(r, name) for r in graded_records(run)}
+    path = _path(run.folder, name)
+    if not path.is_file():
+        raise RlcrError(
+            f"{run.folder}: no confidence column {name!r}: {nearest(name, column_names(run))};"
+            " `rlcr confidence add` makes more"
+        )
+    if why := _why_stale(run, name, records_fingerprint(run)):
+        raise RlcrError(f"{path}: stale: {why}; {_again(run, name)}")
+    return _read(run, name)
+
+
+def _read(run: Run, name: str) -> Column:
+    path, column = _path(run.folder, name), Column()
+    try:
+        for number, line in enumerate(read_lines(path), start=1):
+            value = line.get("confidence") if isinstance(line, dict) else None
+            if not isinstance(line, dict) or not _is_key(line) or not _is_confidence(value):
+                raise RlcrError(
+                    f'{path}, line {number}: expected {{"id", "sample", "confidence": 0 to 1 or null}},'
+                    f" found {json.dumps(line)[:60]}"
+                )
+            column[line["id"], line["sample"]] = value
+    except UnicodeDecodeError:
+        raise RlcrError(f"{path}: not UTF-8 text; {_again(run, name)}") from None
+    if len(column) != (lines := provenance(run, name).get("lines")):
+        raise RlcrError(f"{path}: {len(column):,} lines, where {lines} were written; {_again(run, name)}")
+    return column
+
+
+def provenance(run: Run | Path, name: str) -> dict[str, Any]:
+    """How a column was made. Those that the records hold cost nothing and say only where they are from."""
+    run = _opened(run)
+    if name in HELD:
+        return {"source": name, "cost": {"passes": 0, "tokens": 0}}
+    path = _path(run.folder, name).with_suffix(".json")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {"source": "unknown", "cost": {}}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise RlcrError(f"{path}: not a JSON object; make the column again")
+    return found
+
+
+def write_column(
+    run: Run | Path, name: str, values: Mapping[Key, float | None], made: Mapping[str, Any]
+) -> Path:
+    """Write a column and how it was made, each whole or not at all; an older one of that name is replaced.
+
+    ``made`` holds at least ``source`` and ``cost`` (``passes`` and ``tokens`` beyond those of the run).
+    """
+    run = _opened(run)
+    check_name(name)
+    unknown = [key for key in values if key not in run.done]
+    if unknown:
+        raise RlcrError(f"{run.folder}: a confidence for {unknown[0]}, which the run does not hold")
+    wrong = [key for key, value in values.items() if not _is_confidence(value)]
+    if wrong:
+        raise RlcrError(f"column {name}: {values[wrong[0]]} for {wrong[0]} is not from 0 to 1")
+    path = _path(run.folder, name)
+    stated = sum(value is not None for value in values.values())
+    counted = {
+        "completions": len(run.done),
+        "lines": len(values),
+        "stated": stated,
+        "records": records_fingerprint(run),
+    }
+    # A column is there when its lines are: those of an older one must not stand beside the new provenance.
+    with writing(path):
+        path.unlink(missing_ok=True)
+    write_whole(path.with_suffix(".json"), json.dumps({**made, **counted}, indent=2) + "\n")
+    write_whole(path, _lines(values))
+    return path
+
+
+def check_name(name: str) -> None:
+    """Raise unless a column beside the records may have this name."""
+    if name in HELD:
+        raise RlcrError(f"column {name!r} is in the records of every run; choose another name")
+    if not _NAME.fullmatch(name):
+        raise RlcrError(f"column {name!r}: a name is letters, digits, dots, dashes and underscores")
+
+
+def records_fingerprint(run: Run) -> str:
+    """A hash of which completions a run holds and how they are read, in the order of the file."""
+    digest = hashlib.sha256(str(run.graded.get("grading")).encode())
+    for record in graded_records(run):
+        told = [record[name] for name in ("id", "sample", "answer", "verdict", "confidence")]
+        digest.update(json.dumps(told).encode())
+    return digest.hexdigest()[:16]
+
+
+def column_fingerprint(run: Run, name: str) -> str | None:
+    """A hash of a column beside the records; None of one that they hold, which they tell themselves."""
+    if name in HELD:
+        return None
+    try:
+        return hashlib.sha256(_path(run.folder, name).read_bytes()).hexdigest()[:16]
+    except FileNotFoundError:
+        return "gone"
+
+
+def graded_records(run: Run) -> Iterator[dict[str, Any]]:
+    """The records of a run. One that was never graded raises."""
+    for number, record in enumerate(run.records(), start=1):
+        if "verdict" not in record:
+            raise RlcrError(f"{run.records_path}, line {number}: no verdict; `rlcr rescore` the run first")
+        yield record
+
+
+def fresh_columns(run: Run) -> tuple[dict[str, Column], dict[str, str]]:
+    """The columns beside the records that are about them as they are now; and why the others are not."""
+    names = stored_columns(run.folder)
+    now = records_fingerprint(run) if names else ""
+    fresh: dict[str, Column] = {}
+    others: dict[str, str] = {}
+    for name in names:
+        try:
+            if why := _why_stale(run, name, now):
+                others[name] = f"stale: {why}; make it again"
+            else:
+                fresh[name] = _read(run, name)
+        except RlcrError as error:
+            others[name] = str(error)
+    return fresh, others
+
+
+def _why_stale(run: Run, name: str, now: str) -> str | None:
+    told = provenance(run, name)
+    if "records" not in told:
+        return "nothing tells which records it is about"
+    if told["records"] != now:
+        return "answers, verdicts or confidences of the run have changed since it was made"
+    of = told.get("of")
+    if not isinstance(of, str) or of in HELD:
+        return None
+    if told.get("of_column") != column_fingerprint(run, of):
+        return f"column {of}, of which it was made, has changed since"
+    return f"column {of}, of which it was made, is stale" if _why_stale(run, of, now) else None
+
+
+def _again(run: Run, name: str) -> str:
+    """How to make a column again, as far as it is known."""
+    told = provenance(run, name)
+    source, of = told.get("source", "SOURCE"), f" --of {told['of']}" if "of" in told else ""
+    return f"make it again: `rlcr confidence add {source} {run.folder}{of} --as {name} …`"
+
+
+def _opened(run: Run | Path) -> Run:
+    return run if isinstance(run, Run) else open_run(run)
+
+
+def _path(folder: Path, name: str) -> Path:
+    check_name(name)
+    return folder / COLUMNS / f"{name}.jsonl"
+
+
+def _held(record: Mapping[str, Any], name: str) -> float | None:
+    return record["confidence"] if name == VERBALISED else record["confidences"].get(name)
+
+
+def _has_probabilities(run: Run) -> bool:
+    return any(_held(record, ANSWER_PROBABILITY) is not None for record in run.records())
+
+
+def _is_key(line: Mapping[str, Any]) -> bool:
+    return isinstance(line.get("id"), str) and isinstance(line.get("sample"), int)
+
+
+def _is_confidence(value: Any) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _lines(values: Mapping[Key, float | None]) -> Iterator[str]:
+    for (name, sample), value in values.items():
+        yield to_line({"id": name, "sample": sample, "confidence": value})

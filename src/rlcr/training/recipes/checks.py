@@ -1,0 +1,165 @@
+"""What can be wrong with a run before any model is loaded, each with what to do about it.
+
+`check_settings` needs the recipe alone and is part of :func:`rlcr.training.recipes.load_recipe`; the others
+look at the problems, the starting point and the output folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlcr.errors import RlcrError, nearest
+from rlcr.evaluate.methods import get_method
+from rlcr.problem import Problem
+from rlcr.prompts import Prompt, load_prompt
+from rlcr.response import get_format
+from rlcr.reward import REWARDS, Reward, get_reward
+from rlcr.tasks import get_task, is_built_file
+from rlcr.tasks.plumbing.settings import checked
+from rlcr.training.recipes.settings import Recipe
+from rlcr.verify import VERIFIERS
+
+if TYPE_CHECKING:
+    from rlcr.training.recipes import Resolved
+
+#: What the warm-ups, which are no recipes, are made with.
+_WARM_UP = "`rlcr sft-data` and `rlcr sft` make it"
+
+
+def check_settings(recipe: Recipe) -> None:
+    """Raise if the settings contradict each other or name what does not exist."""
+    _check_task("task", recipe.task, recipe.split)
+    if not is_built_file(recipe.task):
+        checked(get_task(recipe.task), recipe.task_settings)
+    elif recipe.task_settings:
+        raise RlcrError("task_settings: cannot be set for problems that are already built")
+    if recipe.eval_every is not None:
+        _check_task("eval_task", recipe.eval_task or recipe.task, recipe.eval_split)
+    reward = reward_of(recipe)
+    _check_credit(recipe, reward)
+    check_micro_batch(recipe)
+
+
+def prompt_of(recipe: Recipe) -> Prompt:
+    """The system prompt in training: the recipe's own, or its method's."""
+    method = get_method(recipe.method)
+    prompt = load_prompt(recipe.prompt or method.prompt, format=method.format)
+    if prompt.format != method.format:
+        raise RlcrError(
+            f"prompt {prompt.name} asks for {_tags(prompt.format)}, but method {method.name}, by which the"
+            f" model will be read, has {_tags(method.format)}"
+        )
+    return prompt
+
+
+def reward_of(recipe: Recipe) -> Reward:
+    """The reward, with the weights of the recipe and the tag set that its prompt asks for.
+
+    A reward with a calibration part takes any tag set with a confidence; the others keep to their own.
+    """
+    prompt = prompt_of(recipe)
+    reward = get_reward(recipe.reward, weights=recipe.weights)
+    if "calibration" in reward.weights and "confidence" in _tags_of(prompt.format):
+        return get_reward(recipe.reward, format=prompt.format, weights=recipe.weights)
+    if prompt.format != reward.format:
+        fitting = [name for name, one in REWARDS.items() if one.format == prompt.format]
+        instead = f"; rewards that fit: {', '.join(fitting)}" if fitting else ""
+        raise RlcrError(
+            f"prompt {prompt.name} (method {recipe.method}) asks for {_tags(prompt.format)}, but reward"
+            f" {recipe.reward} pays for {_tags(reward.format)}: change method or reward{instead}"
+        )
+    return reward
+
+
+def check_micro_batch(recipe: Recipe, processes: int = 1) -> None:
+    """Raise if an update cannot be cut into whole micro-batches, and say which size can."""
+    try:
+        recipe.accumulation(processes)
+    except ValueError as error:
+        rows, rest = divmod(recipe.completions, processes)
+        if rest:
+            raise RlcrError(f"{error}: choose prompts so that {processes} divides prompts x group") from None
+        fitting = [size for size in range(1, rows + 1) if rows % size == 0]
+        best = min(fitting, key=lambda size: (abs(size - recipe.micro_batch), size))
+        raise RlcrError(f"{error}: the nearest that fits is micro_batch={best}") from None
+
+
+def check_start(resolved: Resolved) -> None:
+    """Raise if the recipe starts from another run's model and the user has not said where that is."""
+    if resolved.model_missing:
+        raise RlcrError(f"{resolved.name} {start_hint(resolved.recipe.after or '')}")
+
+
+def start_hint(after: str) -> str:
+    """What to do where a recipe comes after another.
+
+    >>> start_hint("hotpotqa-rlvr")
+    'starts from the model that hotpotqa-rlvr trained: give model=RUN/model'
+    """
+    from rlcr.training.recipes import RECIPES
+
+    made = "" if after in RECIPES else f" ({_WARM_UP})"
+    return f"starts from the model that {after} trained{made}: give model=RUN/model"
+
+
+def check_problems(problems: Sequence[Problem]) -> None:
+    """Raise if there is nothing to learn from: no problems, no gold, or no verifier that a reward can use."""
+    if not problems:
+        raise RlcrError("no problems to train on")
+    without = [problem.id for problem in problems if not any(gold.strip() for gold in problem.gold)]
+    if without:
+        raise RlcrError(
+            f"{len(without):,} of {len(problems):,} problems have no gold answer, such as {without[0]}:"
+            " training needs one for each"
+        )
+    for problem in problems:
+        if problem.verifier not in VERIFIERS:
+            raise RlcrError(
+                f"problem {problem.id} is graded by {problem.verifier}, which cannot reward in training:"
+                f" choose one of {', '.join(VERIFIERS)}"
+            )
+
+
+def check_out(out: Path, *, resume: bool = False) -> None:
+    """Raise if the output folder is in use, or if there is nothing to resume in it."""
+    if out.exists() and not out.is_dir():
+        raise RlcrError(f"{out}: a file; --out names a folder")
+    used = out.is_dir() and any(out.iterdir())
+    if used and not resume:
+        raise RlcrError(f"{out}: not empty; --resume continues the run in it, else choose another --out")
+    if resume and not used:
+        raise RlcrError(f"{out}: nothing to resume; leave out --resume")
+
+
+def _check_task(setting: str, name: str, split: str) -> None:
+    if is_built_file(name):
+        if not Path(name).is_file():
+            raise RlcrError(f"{setting}: no such file: {name}")
+        return
+    task = get_task(name)
+    if task.sizes and split not in task.sizes:
+        raise RlcrError(f"{setting}: {name} has no split {split!r}: {nearest(split, list(task.sizes))}")
+
+
+def _check_credit(recipe: Recipe, reward: Reward) -> None:
+    if recipe.credit == "all":
+        return
+    if "confidence" not in _tags_of(reward.format):
+        raise RlcrError(
+            f"credit {recipe.credit} acts on the confidence, but format {reward.format} has only"
+            f" {_tags(reward.format)}: use credit=all, or a method that states confidence"
+        )
+    needed = ("correctness", "calibration") if recipe.credit == "decoupled" else ("calibration",)
+    for part in needed:
+        if part not in reward.weights:
+            raise RlcrError(f"credit {recipe.credit} needs a {part} reward, which {recipe.reward} lacks")
+
+
+def _tags_of(format: str | None) -> tuple[str, ...]:
+    return get_format(format).tags if format else ("analysis",)
+
+
+def _tags(format: str | None) -> str:
+    return ", ".join(_tags_of(format))
