@@ -17,3 +17,14 @@ def nearest(name: str, known: list[str]) -> str:
     close = get_close_matches(name, known, n=1)
     names = ", ".join(known)
     return f"did you mean {close[0]}? Known: {names}" if close else f"known: {names}"
+
+
+def named(error: Exception) -> str:
+    """An exception that is nobody's mistake but ours, as the reason why something has no verdict: one line.
+
+    >>> named(KeyError("gold")), named(ValueError())
+    ("KeyError: 'gold'", 'ValueError')
+    """
+    message = " ".join(str(error).split())
+    name = type(error).__name__
+    return f"{name}: {message[:200]}" if message else name

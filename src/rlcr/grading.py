@@ -21,7 +21,7 @@ from rlcr.measure import Columns, Measurement
 from rlcr.problem import Problem
 from rlcr.response import Response, get_format, parse
 from rlcr.tables import Progress, Row, read_rows
-from rlcr.verify import Grading, Verdict, get_verifier, verify
+from rlcr.verify import Grading, Verdict, get_verifier, of_responses, verify
 
 # Completions held at once: enough to keep the verifier's processes busy, few enough to stay small.
 _BATCH = 2000
@@ -245,7 +245,7 @@ class Grader:
         ]
         problems = [item.problem for item in waiting]
         verdicts = verify(problems, [response.answer for response in responses], grading=grading)
-        return zip(waiting, responses, verdicts, strict=True)
+        return zip(waiting, responses, of_responses(responses, verdicts), strict=True)
 
     def finish(
         self,

@@ -43,7 +43,7 @@ from rlcr.prompts import Message, Prompt, messages
 from rlcr.records import UNFINISHED, Appender, Key, Run
 from rlcr.response import Response, parse
 from rlcr.sample import CannotContinue, Completion, Request, Sampler, Sampling, Span
-from rlcr.verify import Grading, Verdict, Verifier, verify
+from rlcr.verify import Grading, Verdict, Verifier, of_responses, verify
 
 log = logging.getLogger(__name__)
 
@@ -244,6 +244,8 @@ class _Session:
 
     def _next_stage(self, draft: _Draft) -> str | None:
         response = self._read(draft)
+        if response.error:
+            return None  # unscorable whatever is repaired
         if draft.forced_answer is None and needs_answer(response) and "answer" not in draft.unrepaired:
             return "answer"
         if (
@@ -388,7 +390,10 @@ def grade(
 ) -> list[dict[str, Any]]:
     """Read and verify completions: the raw parts of records in, whole records out."""
     read = [_read_record(record, grading) for record in records]
-    verdicts = verify(problems, [answer for _, answer, _ in read], grading=grading, judge=judge)
+    answers = [answer for _, answer, _ in read]
+    verdicts = of_responses(
+        [response for response, _, _ in read], verify(problems, answers, grading=grading, judge=judge)
+    )
     return [
         record | _graded(record, grading, response, answer, confidence, verdict, problem)
         for record, problem, (response, answer, confidence), verdict in zip(
@@ -400,6 +405,8 @@ def grade(
 def _read_record(record: dict[str, Any], grading: Grading) -> tuple[Response, str | None, float | None]:
     response = _parse(record["text"], record["format"], grading, record["think_open"])
     answer, confidence = response.answer, response.confidence
+    if response.error:
+        return response, answer, confidence
     if record["forced_answer"] is not None:
         answer = read_forced_answer(record["forced_answer"])
     if record["forced_confidence"] is not None:
