@@ -9,6 +9,7 @@ from tests.pools import Kind, brute_force, ragged, simulated
 from tests.report.made import problem, record, write_run
 
 from rlcr import metrics
+from rlcr.confidence.answer_probability import likelihood
 from rlcr.errors import RlcrError
 from rlcr.report.artefacts import read_artefacts
 from rlcr.report.reading import read_runs
@@ -16,7 +17,7 @@ from rlcr.voting import exact
 from rlcr.voting.confidence import voted_confidence
 from rlcr.voting.curves import scaling, softmax
 from rlcr.voting.files import Votes, task_votes
-from rlcr.voting.pool import likelihood, make_pool
+from rlcr.voting.pool import make_pool
 from rlcr.voting.stopping import Rule, chance, final_votes, simulate
 from rlcr.voting.subsets import weighted
 
@@ -237,6 +238,9 @@ def test_the_likelihood_of_a_response_is_by_its_own_tokens() -> None:
     assert likelihood(record) == pytest.approx(np.exp(-0.2))
     assert likelihood({"logprob": -2.0, "tokens": 30, "repairs": ["answer"]}) is None
     assert likelihood({"logprob": None, "tokens": 30, "repairs": []}) is None
+    # Of a run made before log-probabilities were checked.
+    for unsound in (float("nan"), float("-inf"), 6.0):
+        assert likelihood({"logprob": unsound, "tokens": 30, "repairs": []}) is None
 
 
 # --- confidence of a voted answer -------------------------------------------------------------------

@@ -42,7 +42,7 @@ from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, messages
 from rlcr.records import UNFINISHED, Appender, Key, Run
 from rlcr.response import Response, parse
-from rlcr.sample import CannotContinue, Completion, Request, Sampler, Sampling, Span
+from rlcr.sample import CannotContinue, Completion, Request, Sampler, Sampling, Span, sound_logprobs
 from rlcr.verify import Grading, Verdict, Verifier, of_responses, verify
 
 log = logging.getLogger(__name__)
@@ -427,7 +427,8 @@ def _graded(
     verdict: Verdict,
     problem: Problem,
 ) -> dict[str, Any]:
-    logprobs = record["answer_logprobs"].get(grading)
+    # Checked by the sampler, unless the record was made by a version that did not.
+    logprobs = sound_logprobs(record["answer_logprobs"].get(grading) or ())
     probability = math.fsum(map(math.exp, logprobs)) / len(logprobs) if logprobs else None
     return {
         "answer": answer,
