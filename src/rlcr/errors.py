@@ -17,3 +17,23 @@ def nearest(name: str, known: list[str]) -> str:
     close = get_close_matches(name, known, n=1)
     names = ", ".join(known)
     return f"did you mean {close[0]}? Known: {names}" if close else f"known: {names}"
+
+
+def described(value: object) -> str:
+    """A value that somebody gave and that is not what it should be, for a message.
+
+    >>> described(None), described([1])
+    ('nothing (null)', "list '[1]'")
+    """
+    return "nothing (null)" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
+
+
+def named(error: Exception) -> str:
+    """An exception that is nobody's mistake but ours, as the reason why something has no verdict: one line.
+
+    >>> named(KeyError("gold")), named(ValueError())
+    ("KeyError: 'gold'", 'ValueError')
+    """
+    message = " ".join(str(error).split())
+    name = type(error).__name__
+    return f"{name}: {message[:200]}" if message else name

@@ -169,7 +169,9 @@ def test_lists_in_csv_are_json(tmp_path: Path) -> None:
 def test_python_scoring_says_what_does_not_fit() -> None:
     with pytest.raises(RlcrError, match="3 completions, 1 golds"):
         score(["a", "b", "c"], ["x"])
-    with pytest.raises(RlcrError, match="question 1: expected texts, found nothing"):
+    with pytest.raises(
+        RlcrError, match="question 1: expected a text, a number or a list of these, found nothing"
+    ):
         score(["a", None], ["x", "y"])  # pyright: ignore[reportArgumentType]
     good = GOOD.format("5", "0.9")
     assert score([good], [5], verifier="math").measurement.overall.metrics["accuracy"].value == 1.0
@@ -293,7 +295,8 @@ def test_a_failing_score_leaves_nothing_behind_and_spares_what_was_there(tmp_pat
     out.write_text("earlier\n")
     result = rlcr("score", path, "--completion", "text", "--gold", "gold", "--out", out)
     expect_one_line(
-        result, "t.jsonl, line 3001, column gold: expected text or a list of texts, found nothing"
+        result,
+        "t.jsonl, line 3001, column gold: expected a text, a number or a list of these, found nothing",
     )
     assert out.read_text() == "earlier\n"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.jsonl", "t.jsonl"]

@@ -9,10 +9,11 @@ from tests.pools import Kind, brute_force, ragged, simulated
 from tests.report.made import problem, record, write_run
 
 from rlcr import metrics
+from rlcr.confidence.answer_probability import likelihood
 from rlcr.errors import RlcrError
 from rlcr.many import exact
 from rlcr.many.curves import scaling, softmax
-from rlcr.many.pool import likelihood, make_pool
+from rlcr.many.pool import make_pool
 from rlcr.many.stopping import Rule, chance, final_votes, simulate
 from rlcr.many.subsets import weighted
 from rlcr.many.vote import Votes, task_votes
@@ -237,6 +238,9 @@ def test_the_likelihood_of_a_response_is_by_its_own_tokens() -> None:
     assert likelihood(record) == pytest.approx(np.exp(-0.2))
     assert likelihood({"logprob": -2.0, "tokens": 30, "repairs": ["answer"]}) is None
     assert likelihood({"logprob": None, "tokens": 30, "repairs": []}) is None
+    # Of a run made before log-probabilities were checked.
+    for unsound in (float("nan"), float("-inf"), 6.0):
+        assert likelihood({"logprob": unsound, "tokens": 30, "repairs": []}) is None
 
 
 # --- confidence of a voted answer -------------------------------------------------------------------

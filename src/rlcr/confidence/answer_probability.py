@@ -7,7 +7,8 @@
 
 The answer's tokens are those that overlap its characters between the tags, without the tags; of a forced
 answer, those of the continuation. Log-probabilities are those of the untempered model. Local models always
-tell them, servers where they can. A response without an answer has no answer probability.
+tell them, servers where they can; where one of them is no log-probability, all of that response are missing
+(:func:`rlcr.sample.sound_logprobs`). A response without an answer has no answer probability.
 
 Different from the paper: its span includes tag tokens, and spans of 30 tokens or more count as 0.5.
 """
@@ -21,40 +22,44 @@ from typing import Any
 from rlcr.errors import RlcrError
 from rlcr.runs.columns import Column
 from rlcr.runs.store import Run
+from rlcr.sample import sound_logprobs
 
 Read = Callable[[Mapping[str, Any], str], float | None]
 
 
 def _least(record: Mapping[str, Any], grading: str) -> float | None:
     logprobs = _answer(record, grading)
-    return _probability(min(logprobs)) if logprobs else None
+    return math.exp(min(logprobs)) if logprobs else None
 
 
 def _product(record: Mapping[str, Any], grading: str) -> float | None:
     logprobs = _answer(record, grading)
-    return _probability(math.fsum(logprobs)) if logprobs else None
-
-
-def _likelihood(record: Mapping[str, Any], grading: str) -> float | None:
-    tokens, total = record.get("response_tokens"), record["logprob"]
-    if tokens is None and not record["repairs"]:
-        tokens = record["tokens"]  # records of before responses were counted apart
-    return _probability(total / tokens) if total is not None and tokens else None
+    return math.exp(math.fsum(logprobs)) if logprobs else None
 
 
 def _answer(record: Mapping[str, Any], grading: str) -> list[float]:
-    return record["answer_logprobs"].get(grading) or []
+    return sound_logprobs(record["answer_logprobs"].get(grading) or ())
 
 
-def _probability(logprob: float) -> float:
-    # Rounding can leave a log-probability a hair above 0.
-    return min(1.0, math.exp(logprob))
+def likelihood(record: Mapping[str, Any]) -> float | None:
+    """The likelihood of a response by its length: the geometric mean of its tokens' probabilities.
+
+    The paper writes p(y|x)/|y|, which underflows for any real response and prefers short ones; dividing the
+    logarithm by the length is what is meant by an average.
+    """
+    logprob = record.get("logprob")
+    # Records of older runs do not tell the tokens of forced continuations apart: theirs are left out.
+    tokens = record.get("response_tokens") or (None if record.get("repairs") else record.get("tokens"))
+    if logprob is None or not tokens:
+        return None
+    mean = sound_logprobs([logprob / tokens])
+    return math.exp(mean[0]) if mean else None
 
 
 PROBABILITIES: dict[str, Read] = {
     "answer-probability-min": _least,
     "answer-probability-product": _product,
-    "response-likelihood": _likelihood,
+    "response-likelihood": lambda record, _: likelihood(record),
 }
 
 

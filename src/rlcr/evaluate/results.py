@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr import metrics
+from rlcr.confidence.answer_probability import likelihood
 from rlcr.errors import RlcrError
 from rlcr.evaluate.measure import Columns, Measurement
 from rlcr.runs.columns import read_column
@@ -31,6 +32,7 @@ class _TaskColumns:
     unscorable: Counter[str] = field(default_factory=Counter)
     verifiers: Counter[str] = field(default_factory=Counter)
     cut_off: int = 0
+    without_logprobs: int = 0
 
     @property
     def scored(self) -> int:
@@ -47,6 +49,7 @@ class _TaskColumns:
         self.unrepaired.update(record["unrepaired"])
         self.verifiers[record["verifier"]] += 1
         self.cut_off += record["finish_reason"] == "length"
+        self.without_logprobs += record["likelihood"] is None
         if correct is None:
             self.unscorable[record["reason"]] += 1
 
@@ -62,6 +65,8 @@ class TaskResult:
     unrepaired: Mapping[str, int]
     """Completions that needed a forced answer or confidence from a server that cannot continue one."""
     cut_off_rate: float
+    without_logprobs: int
+    """Completions for which the sampler returned none, or what cannot be any: NaN, values above 0."""
     unscorable: Mapping[str, int]
     verifiers: Mapping[str, int]
 
@@ -79,6 +84,7 @@ class TaskResult:
             "repair_rate": dict(self.repair_rate),
             "unrepaired": dict(self.unrepaired),
             "cut_off_rate": self.cut_off_rate,
+            "without_logprobs": self.without_logprobs,
             "unscorable": dict(self.unscorable),
             "verifiers": dict(self.verifiers),
             "confidences": others,
@@ -117,7 +123,11 @@ def measure_records(
     ``columns`` are further sources of confidence, beside those that the records hold.
     """
     wanted = ("task", "id", "sample", "verdict", "reason", "confidences", "tokens", "repairs", "unrepaired")
-    rows = [{name: record[name] for name in (*wanted, "verifier", "finish_reason")} for record in records]
+    rows: list[dict[str, Any]] = [
+        {name: record[name] for name in (*wanted, "verifier", "finish_reason")}
+        | {"likelihood": likelihood(record)}
+        for record in records
+    ]
     # Sorted, since the bootstrap draws by position: a resumed run must get the intervals of a whole one.
     rows.sort(key=lambda row: (row["task"], row["id"], row["sample"]))
     gathered: dict[str, _TaskColumns] = {}
@@ -156,6 +166,7 @@ def _result(task: _TaskColumns, resamples: int) -> TaskResult:
         repair_rate={part: task.repaired[part] / n for part in ("answer", "confidence")},
         unrepaired=dict(task.unrepaired),
         cut_off_rate=task.cut_off / n,
+        without_logprobs=task.without_logprobs,
         unscorable=dict(task.unscorable),
         verifiers=dict(task.verifiers),
     )

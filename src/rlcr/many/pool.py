@@ -13,7 +13,6 @@ Everything in :mod:`rlcr.many` is computed from pools. What happens to samples t
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcr.confidence.answer_probability import likelihood
 from rlcr.errors import RlcrError
 from rlcr.many.equivalence import group_many
 from rlcr.problem import Problem
@@ -198,15 +198,3 @@ def _pool(
         ],
         [[likelihood(record) for record in records] for records in rows],
     )
-
-
-def likelihood(record: Mapping[str, Any]) -> float | None:
-    """The likelihood of a response by its length: the geometric mean of its tokens' probabilities.
-
-    The paper writes p(y|x)/|y|, which underflows for any real response and prefers short ones; dividing the
-    logarithm by the length is what is meant by an average.
-    """
-    logprob = record.get("logprob")
-    # Records of older runs do not tell the tokens of forced continuations apart: theirs are left out.
-    tokens = record.get("response_tokens") or (None if record.get("repairs") else record.get("tokens"))
-    return math.exp(min(0.0, logprob / tokens)) if logprob is not None and tokens else None

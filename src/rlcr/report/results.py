@@ -144,6 +144,12 @@ def print_results(results: Results) -> None:
     for name, task in results.tasks.items():
         for part, count in task.unrepaired.items():
             out.print(escape(f"{name}: {count} without {part}: the server cannot continue a response"))
+        # A table of completions made elsewhere holds no log-probabilities: nothing is amiss there.
+        if task.without_logprobs and results.settings["method"] != "imported":
+            counts = f"{task.without_logprobs} of {task.completions}"
+            out.print(
+                escape(f"{name}: {counts} without log-probabilities: the server sent none that are valid")
+            )
     lost = {name: task.unscorable for name, task in results.tasks.items()} | dict(results.unscored)
     for name, reasons in lost.items():
         for reason, count in reasons.items():

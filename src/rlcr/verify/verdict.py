@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rlcr.problem import Problem
+from rlcr.response import Response
 
 Outcome = Literal["correct", "wrong", "unscorable"]
 
@@ -16,8 +17,8 @@ class Verdict:
     """Correct, wrong or unscorable, with the reason where it is not obvious.
 
     Unscorable means that *we* could not tell (a gold that does not parse, a verifier that ran out of
-    time, a judge that said neither yes nor no). It is never counted as wrong. An answer that is absent
-    or is not an answer is wrong: that is the model's doing.
+    time or raised, a judge that said neither yes nor no). It is never counted as wrong. An answer that is
+    absent or is not an answer is wrong: that is the model's doing.
     """
 
     outcome: Outcome
@@ -36,3 +37,15 @@ Verifier = Callable[[Sequence[Problem], Sequence[str | None]], list[Verdict]]
 CORRECT = Verdict("correct")
 WRONG = Verdict("wrong")
 NO_ANSWER = Verdict("wrong", "no answer")
+
+
+def of_responses(responses: Sequence[Response], verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts on responses, from those on their answers.
+
+    They differ where the parser failed: what looks like a response without an answer, and so like a wrong
+    one, is one that nobody has read.
+    """
+    return [
+        Verdict("unscorable", response.error) if response.error else verdict
+        for response, verdict in zip(responses, verdicts, strict=True)
+    ]
