@@ -33,6 +33,7 @@ from rlcr.tasks.settings import checked
 from rlcr.tasks.source import Table, given_data_dir
 from rlcr.tasks.take import check_ids, take
 from rlcr.tasks.task import Built, Request, Task, TaskSet
+from rlcr.verify.gym import require_origin
 
 TASKS: dict[str, Task] = {
     "hotpotqa": hotpotqa.TASK,
@@ -128,7 +129,11 @@ def _load_built(
         task=path, split="as built", seed=seed, size=size, usual_size=None,
         verifier="as built", instruction="", settings={}, data_dir=None,
     )  # fmt: skip
-    return _task_set(request, take(Table((Path(path),), Path(path).name), read_problems(path), request))
+    problems = read_problems(path)
+    for problem in problems:
+        if problem.verifier == "gym":
+            require_origin(problem)
+    return _task_set(request, take(Table((Path(path),), Path(path).name), problems, request))
 
 
 def _request(
