@@ -34,12 +34,6 @@ from rlcr.tasks.plumbing.settings import checked
 from rlcr.tasks.plumbing.source import SourceTable, given_data_dir
 from rlcr.tasks.plumbing.take import check_ids, take
 from rlcr.tasks.plumbing.task import Built, Task, TaskRequest, TaskSet
-from rlcr.tasks.plumbing.problem_files import read_problems, write_problems
-from rlcr.tasks.overlap import Overlap, overlap
-from rlcr.tasks.plumbing.settings import checked
-from rlcr.tasks.plumbing.source import Table, given_data_dir
-from rlcr.tasks.plumbing.take import check_ids, take
-from rlcr.tasks.plumbing.task import Built, Request, Task, TaskSet
 from rlcr.verify.gym import require_origin
 
 TASKS: dict[str, Task] = {
@@ -136,15 +130,11 @@ def _load_built(
         task=path, split="as built", seed=seed, size=size, usual_size=None,
         verifier="as built", instruction="", settings={}, data_dir=None,
     )  # fmt: skip
-<<<<<<< HEAD
-    return _task_set(request, take(SourceTable((Path(path),), Path(path).name), read_problems(path), request))
-=======
     problems = read_problems(path)
     for problem in problems:
         if problem.verifier == "gym":
             require_origin(problem)
-    return _task_set(request, take(Table((Path(path),), Path(path).name), problems, request))
->>>>>>> h3
+    return _task_set(request, take(SourceTable((Path(path),), Path(path).name), problems, request))
 
 
 def _request(
