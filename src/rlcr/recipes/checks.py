@@ -49,6 +49,7 @@ def check_settings(recipe: Recipe) -> None:
             " lower prompts, or take more problems"
         )
     _check_device(recipe.device)
+    _check_precision(recipe)
     if recipe.kl and (Path(recipe.model) / "adapter_config.json").exists():
         raise RlcrError(
             f"{recipe.model}: kl pulls towards the start, which cannot be an adapter; merge it first"
@@ -194,6 +195,22 @@ def _check_device(device: str) -> None:
         raise RlcrError(f"device: unknown device {device!r}: {nearest(device, list(DEVICES))}")
     if number:
         raise RlcrError(f"device={device}: set CUDA_VISIBLE_DEVICES={number} and device={kind}")
+
+
+def _check_precision(recipe: Recipe) -> None:
+    """Raise where what is trained would not be held in float32 at least: Adam's steps are about ``lr``.
+
+    The spacing of bfloat16 around a weight of 0.02 is 1e-4, so that steps of 1e-6 round away. The optimiser
+    keeps no float32 copy of its own. Adapters are float32 whatever their base is held in.
+    """
+    works = "dtype=auto holds weights in float32 and computes in bfloat16 on a GPU"
+    if recipe.dtype == "float16":
+        raise RlcrError(f"dtype=float16: small gradients become 0, since no loss is scaled here; {works}")
+    if recipe.dtype == "bfloat16" and recipe.lora is None:
+        raise RlcrError(
+            f"dtype=bfloat16: steps of lr={recipe.lr:g} round away in weights held in bfloat16; {works}, or"
+            " train adapters, which stay in float32 (lora.rank=16)"
+        )
 
 
 def _check_credit(recipe: Recipe, reward: Reward) -> None:
