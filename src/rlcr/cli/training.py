@@ -66,6 +66,8 @@ def train(
     resolved = load_recipe(name, _overrides(overrides))
     if dry_run:
         _show_dry_run(resolved, data_dir)
+        if out is not None:
+            check_out(out, resume=resume)
         return
     if out is None:
         raise RlcrError("give --out RUN, the folder for the run (or --dry-run)")

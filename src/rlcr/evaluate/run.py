@@ -39,7 +39,7 @@ from rlcr.runs.store import (
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Sampler, Sampling
 from rlcr.sample.opening import Access, open_sampler
-from rlcr.tasks import TaskSet, load, read_problems, write_problems
+from rlcr.tasks import TaskSet, load_at_most, read_problems, write_problems
 from rlcr.tasks.plumbing.take import check_ids
 from rlcr.verify import Grading, Verifier
 
@@ -92,11 +92,13 @@ def evaluate(
     data_dir: Path | str | None = None,
     access: Access | None = None,
     sampler: Sampler | None = None,
+    task_sets: Sequence[TaskSet] | None = None,
     watch: Callable[[int, int], Watch] | None = None,
 ) -> Results:
     """Evaluate a model and write its run folder.
 
-    ``access`` says how to reach the model; a ``sampler`` is used instead of opening ``settings.model``.
+    ``access`` says how to reach the model; a ``sampler`` is used instead of opening ``settings.model``, and
+    ``task_sets`` instead of loading ``settings.tasks``.
     ``watch(done, total)`` makes whoever follows the run, such as :class:`rlcr.evaluate.progress.RunProgress`.
     """
     out = Path(out)
@@ -105,7 +107,11 @@ def evaluate(
     rule = settings.rule()
     method = _method(settings)
     prompt = _prompt(settings, method)
-    task_sets = [_load(settings, name, data_dir) for name in settings.tasks]
+    if task_sets is None:
+        task_sets = [
+            load_at_most(name, settings.split, settings.limit, data_dir=data_dir, verifier=settings.verifier)
+            for name in settings.tasks
+        ]
     problems = [problem for task in task_sets for problem in task.problems]
     check_ids(problems, "the tasks together")
     judge_needed = any(problem.verifier == "judge" for problem in problems)
@@ -221,14 +227,6 @@ def _method(settings: Settings) -> Method:
 
 def _prompt(settings: Settings, method: Method) -> Prompt:
     return load_prompt(settings.prompt or method.prompt, format=method.format)
-
-
-def _load(settings: Settings, name: str, data_dir: Path | str | None) -> TaskSet:
-    task = load(name, settings.split, seed=0, data_dir=data_dir, verifier=settings.verifier)
-    if settings.limit is not None and settings.limit < len(task.problems):
-        # A smaller draw is part of a larger one, so that a trial run is the beginning of the whole.
-        task = load(name, settings.split, size=settings.limit, data_dir=data_dir, verifier=settings.verifier)
-    return task
 
 
 def _open_judge(judge: str | None) -> Sampler:

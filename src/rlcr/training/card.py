@@ -18,6 +18,7 @@ def write_card(
     folder: Path,
     resolved: Resolved,
     task_set: TaskSet,
+    held_out: TaskSet | None,
     updates: Sequence[Mapping[str, Any]],
     evals: Sequence[Mapping[str, Any]],
 ) -> None:
@@ -36,14 +37,21 @@ def write_card(
         f" completions. It is asked with the `{method.prompt}` prompt and answers in the tags of the"
         f" `{method.format}` format; `rlcr eval --model THIS_FOLDER` knows that.\n",
         "## Data\n",
-        f"`{task_set.task}`, split `{task_set.split}`, {len(task_set.problems):,} problems from"
-        f" {task_set.source}; sha256 of the built set `{task_set.sha256}`.\n",
+        f"{_described(task_set)}\n",
+        f"Held out: {_described(held_out)}\n" if held_out else "",
         "## Results\n",
         _results(updates, evals),
         "## Recipe\n",
         _table(["setting", "value", "from"], [[s.name, s.value, s.source or s.origin] for s in said]),
     ]
     write_whole(folder / "README.md", "\n".join(section for section in sections if section))
+
+
+def _described(task_set: TaskSet) -> str:
+    return (
+        f"`{task_set.task}`, split `{task_set.split}`, {len(task_set.problems):,} problems from"
+        f" {task_set.source}; sha256 of the built set `{task_set.sha256}`."
+    )
 
 
 def _results(updates: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, Any]]) -> str:

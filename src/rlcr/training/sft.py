@@ -100,6 +100,7 @@ def train_sft(
     """
     out = Path(out)
     settings.check(_processes())
+    _need_trl()
     rows, method = read_data(Path(settings.data))
     if resume:
         open_run(out)  # a misspelt folder must not be made by locking it
@@ -215,7 +216,6 @@ def make_trainer(
     callbacks: Sequence[Any] = (),
 ) -> Any:
     """TRL's trainer, ready to start."""
-    _need_trl()
     from datasets import Dataset, disable_progress_bars
     from transformers import PrinterCallback, set_seed
     from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
