@@ -18,6 +18,8 @@ from rlcr.verify.math import first_look, verify_math
 from rlcr.verify.paper import verify_paper
 from rlcr.verify.verdict import Verdict
 
+RUNAWAY = r"\int_0^1 \frac{\ln(1+x)}{x^2+1} dx"  # small, but sympy does not find its value in any time
+
 
 def verdicts(pairs: list[tuple[str, str]]) -> list[Verdict]:
     return verify_math(
@@ -114,6 +116,42 @@ def test_what_cannot_be_evaluated_is_wrong(answer, reason):
     verdict = verdicts([("2", answer)])[0]
     assert verdict.outcome == "wrong"
     assert reason is None or verdict.reason == reason
+
+
+# Small, but no method of sympy comes to an end with them.
+UNENDING = [
+    r"\int \frac{1}{x^5+x+1} dx",
+    r"\sum_{n=1}^{\infty}\frac{\sin n}{n^2}",
+    r"\binom{x}{500}",
+]
+
+
+def test_an_answer_that_does_not_end_is_wrong():
+    problems = [Problem("", "", ("2",), "math")] * 3
+    assert verify_math(problems, UNENDING, time_limit=1) == [
+        Verdict("wrong", "answer timed out after 1 s"),
+    ] * len(problems)
+
+
+@pytest.mark.parametrize("gold", [r"\left( 3, \frac{\pi}{2} \right)", "y = 2x + 1", r"x \in [-2,7]", "12.5%"])
+def test_whatever_the_gold_is(gold):
+    answers = [r"\binom{x}{500}", rf"{gold} + \binom{{x}}{{500}}"]
+    found = verify_math([Problem("", "", (gold,), "math")] * 2, answers, time_limit=2)
+    assert [v.outcome for v in found] == ["wrong", "wrong"]
+
+
+@pytest.mark.parametrize("gold", [RUNAWAY, f"(3, {RUNAWAY})", f"y = {RUNAWAY}"])
+def test_a_gold_that_does_not_end_is_unscorable(gold):
+    problem = Problem("", "", (gold,), "math")
+    answers = [gold.replace(RUNAWAY, "0.2721983"), f"${gold}$"]
+    found = verify_math([problem] * 2, answers, time_limit=1)
+    assert found == [Verdict("unscorable", "gold timed out after 1 s"), Verdict("correct")]
+
+
+def test_another_alias_may_decide_before_one_that_does_not_end():
+    problem = Problem("", "", (RUNAWAY, "2"), "math")
+    found = verify_math([problem] * 2, ["2.0", "2.5"], time_limit=1)
+    assert [v.outcome for v in found] == ["correct", "unscorable"]
 
 
 def test_what_is_long_but_can_be_evaluated_is():

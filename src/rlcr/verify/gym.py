@@ -7,13 +7,14 @@ reasoning-gym runs in processes of its own (:mod:`rlcr.verify._gym_worker`), for
 
 - four scorers call ``eval`` on the answer and five more call sympy's parser, which does: the worker lets no
   text near either that is not plain arithmetic;
-- scorers may take for ever or eat all memory ("R9999999" to the cube): a score that takes too long is
-  unscorable, and the process is replaced;
+- scorers may take for ever or eat all memory ("R9999999" to the cube): then the process is replaced;
 - five datasets (isomorphic_strings, knight_swap, polynomial_multiplication, ransom_note, word_ladder) make
   other problems under another ``PYTHONHASHSEED``, so those processes have a fixed one;
 - generators print, and one reseeds numpy's global stream.
 
-A scorer that raises on an answer has met an answer it cannot read: wrong, unless it raises on the gold too.
+A scorer that raises on an answer, or finds no end, has met an answer it cannot read: wrong, unless the same
+happens with the gold. Processes that are killed from outside say nothing about the answer: unscorable, if
+that happens again and again.
 
 Stricter than the library, which takes any text at all for correct in ``game_of_life_halting`` (here only the
 gold), "nan" in ``complex_arithmetic`` (here wrong), and in ``intermediate_integration`` the question itself
@@ -29,7 +30,7 @@ from typing import Any
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.verify._pool import Pool
-from rlcr.verify._process import WorkerStopped
+from rlcr.verify._process import WorkerCrashed, WorkerLost, WorkerStopped
 from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
 
 #: Seconds of computing for one score.
@@ -67,17 +68,27 @@ def _verify(problem: Problem, answer: str | None, limit: float) -> Verdict:
     if len(answer) > MAX_CHARACTERS:
         return Verdict("wrong", f"answer is longer than {MAX_CHARACTERS:,} characters")
     try:
-        reply = _ask(_score_job(problem, answer), limit)
-        if "raised" not in reply:
-            return CORRECT if reply["score"] == 1.0 else WRONG
+        score, fault = _score(problem, answer, limit)
+        if score is not None:
+            return CORRECT if score == 1.0 else WRONG
         # Whose fault is it? The scorer reads the gold or it reads nothing.
-        if _ask(_score_job(problem, problem.gold[0]), limit).get("score") == 1.0:
-            return Verdict("wrong", f"the scorer cannot read the answer ({reply['raised']})")
-        return Verdict("unscorable", f"the scorer fails on the gold ({reply['raised']})")
+        score, gold_fault = _score(problem, problem.gold[0], limit)
+    except WorkerLost:
+        return Verdict("unscorable", "the scorer's processes were killed, again and again")
+    if score == 1.0:
+        return Verdict("wrong", f"the scorer cannot read the answer ({fault})")
+    return Verdict("unscorable", f"the scorer fails on the gold ({gold_fault or f'its score is {score:g}'})")
+
+
+def _score(problem: Problem, answer: str, limit: float) -> tuple[float | None, str]:
+    """The score of an answer, or how the scorer broke down over it."""
+    try:
+        reply = _ask(_score_job(problem, answer), limit)
     except TimeoutError:
-        return Verdict("unscorable", f"timed out after {limit:g} s")
-    except WorkerStopped:
-        return Verdict("unscorable", "the scorer crashed")
+        return None, f"timed out after {limit:g} s"
+    except WorkerCrashed:
+        return None, "took all memory or crashed"
+    return reply.get("score"), reply.get("raised", "")
 
 
 def _score_job(problem: Problem, answer: str) -> dict[str, Any]:
