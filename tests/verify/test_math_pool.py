@@ -182,7 +182,7 @@ def test_a_worker_that_cannot_tell_does_not_grade(monkeypatch, tmp_path):
     with pytest.raises(RlcrError, match="cannot grade: 0.5 against 1/2 should be correct and is unscorable"):
         settle([Job(("5",), "5.0"), Job(("6",), "6.0")], 20, pool)
     assert pool.pids() == []
-    pool = stand_in(monkeypatch, tmp_path, "worker._equal = lambda gold, answer: True")
+    pool = stand_in(monkeypatch, tmp_path, "worker._same = lambda gold, answer: True")
     with pytest.raises(RlcrError, match="cannot grade: 0.6 against 1/2 should be wrong and is correct"):
         compare(Job(("5",), "5.0"), 20, pool)
     pool = stand_in(monkeypatch, tmp_path, "worker._read = lambda _: bytearray(3 * 1024**3)")

@@ -43,7 +43,8 @@ UNREADABLE_GOLD = "gold does not parse"
 TOO_LARGE_GOLD = "gold is too large to evaluate"
 
 _FORMULA = (LatexExtractionConfig(),)
-# What golds are compared with to see how long that takes.
+# What a percent sign is read as, and what golds are compared with to see how long that takes.
+_PERCENT = sympy.UnevaluatedExpr(sympy.Rational(1, 100))
 _NUMBER = sympy.Float("98765.4321")
 
 Reply = tuple[str, str]
@@ -260,6 +261,22 @@ def _read_gold(gold: str) -> sympy.Basic | None:
 
 
 def _equal(gold: sympy.Basic, answer: sympy.Basic) -> bool:
+    """By math-verify, but for percentages: to it 700% is 7 and, without the sign, 700.
+
+    A gold that is written as a percentage may be answered without the sign.
+    """
+    if not gold.has(_PERCENT):
+        return _same(gold, _with_percent(answer, 100))
+    golds = [_with_percent(gold, 100), *([] if answer.has(_PERCENT) else [_with_percent(gold, 1)])]
+    return any(_same(gold, _with_percent(answer, 100)) for gold in golds)
+
+
+def _with_percent(tree: sympy.Basic, divisor: int) -> sympy.Basic:
+    """The formula with every percent sign as a division by ``divisor``."""
+    return tree.xreplace({_PERCENT: sympy.Rational(1, divisor)}) if tree.has(_PERCENT) else tree
+
+
+def _same(gold: sympy.Basic, answer: sympy.Basic) -> bool:
     return verify(gold, answer, timeout_seconds=None)
 
 
