@@ -133,6 +133,22 @@ def test_score_writes_records_and_counts_what_it_bent(tmp_path: Path) -> None:
     assert json.loads(again.stdout)["metrics"]["accuracy"] == report["metrics"]["accuracy"]
 
 
+def test_many_unscorable_completions_are_warned_of(tmp_path: Path) -> None:
+    rows = [{"text": GOOD.format("Paris", "0.9"), "gold": "Paris"}] * 49 + [
+        {"text": GOOD.format("Paris", "0.9"), "gold": " "}
+    ]
+    columns = ("--completion", "text", "--gold", "gold")
+    few = write_jsonl(tmp_path / "few.jsonl", rows)
+    assert json.loads(rlcr("score", few, *columns, "--json").stdout)["warnings"] == []
+    assert "warning" not in rlcr("score", few, *columns).stdout
+    many = write_jsonl(tmp_path / "many.jsonl", rows[1:])
+    warning = (
+        "1 of 49 answers (2.0%) are unscorable and count for nothing, most often: the problem has no gold"
+    )
+    assert json.loads(rlcr("score", many, *columns, "--json").stdout)["warnings"] == [warning]
+    assert f"warning: {warning}" in rlcr("score", many, *columns).stdout
+
+
 def test_score_never_replaces_its_input(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "t.jsonl", [{"text": "x", "gold": "x"}])
     before = path.read_bytes()

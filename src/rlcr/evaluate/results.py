@@ -15,6 +15,7 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate.measure import Columns, Measurement
 from rlcr.runs.columns import read_column
 from rlcr.runs.store import Key, open_run
+from rlcr.verify.verdict import unscorable_warning
 
 RESULTS = "results.json"
 
@@ -101,6 +102,14 @@ class Results:
     unscored: Mapping[str, Mapping[str, int]]
     """Tasks of which nothing could be scored, with the reasons: they have no numbers."""
 
+    @property
+    def warnings(self) -> list[str]:
+        """What takes the ground from under the numbers: tasks with many unscorable answers."""
+        asked = {name: (task.unscorable, task.completions) for name, task in self.tasks.items()}
+        asked |= {name: (reasons, sum(reasons.values())) for name, reasons in self.unscored.items()}
+        found = {name: unscorable_warning(*counts) for name, counts in asked.items()}
+        return [f"{name}: {warning}" for name, warning in found.items() if warning]
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         return {
@@ -108,6 +117,7 @@ class Results:
             "tasks": {name: result.to_dict() for name, result in self.tasks.items()},
             "macro": self.macro.to_dict() if self.macro else None,
             "unscored": {name: dict(reasons) for name, reasons in self.unscored.items()},
+            "warnings": self.warnings,
         }
 
 

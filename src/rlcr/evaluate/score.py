@@ -22,6 +22,7 @@ from rlcr.problem import Problem, as_texts
 from rlcr.response import Response, get_format, parse
 from rlcr.tasks.plumbing.tables import Progress, Row, read_rows
 from rlcr.verify import Grading, Verdict, get_verifier, of_responses, verify
+from rlcr.verify.verdict import unscorable_warning
 
 # Completions held at once: enough to keep the verifier's processes busy, few enough to stay small.
 _BATCH = 2000
@@ -88,9 +89,19 @@ class Scores:
     """With ``paper`` grading, the same completions graded strictly."""
     records: list[Record]
 
+    @property
+    def warnings(self) -> list[str]:
+        """What takes the ground from under the numbers: many unscorable answers."""
+        warning = unscorable_warning(self.tally.unscorable, self.tally.completions)
+        return [warning] if warning else []
+
     def to_dict(self) -> dict[str, Any]:
-        """As JSON: that of the measurement, with the grading and the counts."""
-        result = self.measurement.to_dict() | {"grading": self.grading, "reading": self.tally.to_dict()}
+        """As JSON: that of the measurement, with the grading, the counts and the warnings."""
+        result = self.measurement.to_dict() | {
+            "grading": self.grading,
+            "reading": self.tally.to_dict(),
+            "warnings": self.warnings,
+        }
         if self.strict:
             result["strict"] = self.strict.to_dict()
         return result

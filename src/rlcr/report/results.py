@@ -81,10 +81,11 @@ def _no_zero(value: float) -> str:
 
 
 def markdown(results: Results) -> str:
-    """A Markdown table, with what "repaired" means below it."""
+    """A Markdown table, with what "repaired" means and what to beware of below it."""
     rows = [list(_HEADINGS), ["---"] * len(_HEADINGS), *map(_cells, _lines(results))]
     table = "\n".join("| " + " | ".join(_escape_markdown(cell) for cell in row) + " |" for row in rows)
-    return f"{table}\n\n{_footnote(results)}\n"
+    warnings = "".join(f"\n**Warning:** {_escape_markdown(warning)}\n" for warning in results.warnings)
+    return f"{table}\n\n{_footnote(results)}\n{warnings}"
 
 
 def _footnote(results: Results) -> str:
@@ -154,6 +155,8 @@ def print_results(results: Results) -> None:
     for name, reasons in lost.items():
         for reason, count in reasons.items():
             out.print(escape(f"{name}: {count} unscorable: {reason}"), soft_wrap=True)
+    for warning in results.warnings:
+        out.print(escape(f"warning: {warning}"), soft_wrap=True)
 
 
 def print_comparison(comparisons: Mapping[str, Comparison], notes: Sequence[str]) -> None:

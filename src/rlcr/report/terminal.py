@@ -103,6 +103,8 @@ def print_scores(scores: Scores) -> None:
         console.print(f"read leniently: {bent}", soft_wrap=True)
     for reason, count in tally.unscorable.most_common():
         console.print(escape(f"unscorable: {count:,} x {reason}"), soft_wrap=True)
+    for warning in scores.warnings:
+        console.print(escape(f"warning: {warning}"), soft_wrap=True)
     if scores.strict:
         values = scores.strict.overall.metrics
         headline = ", ".join(f"{LABELS[name][0]} {number(values[name].value)}" for name in _HEADLINE)

@@ -161,6 +161,8 @@ def score(dataset: str, settings: Entry, question: str, gold: str, metadata: Any
         return {"score": 0.0}
     try:
         given = float(_scorer(dataset, json.dumps(settings)).score_answer(answer, entry))
+    except MemoryError:  # much of it may still be taken: the process ends, and the next job gets a new one
+        raise
     except Exception as error:  # what the parent says of it depends on whether the gold raises too
         return {"raised": f"{type(error).__name__}: {error}"[:200]}
     return {"score": given if math.isfinite(given) else 0.0}
@@ -301,7 +303,17 @@ def answer(job: dict[str, Any]) -> Reply:
         return {"error": str(error)}
 
 
+def fault() -> str | None:
+    """The self-test: a right answer and a wrong one."""
+    problem = {"dataset": "chain_sum", "settings": {}, "question": "2 + 3 =", "gold": "5", "metadata": {}}
+    for given, right in (("5", True), ("6", False)):
+        found = answer({"do": "score", "answer": given, **problem})
+        if (found.get("score") == 1.0) is not right:
+            return f"chain_sum of reasoning-gym, where 2 + 3 = {given}, scores {found}"
+    return None
+
+
 if __name__ == "__main__":
     import reasoning_gym  # noqa: F401 (slow, so it is done before the first job comes)
 
-    serve(answer, memory=MEMORY_BYTES)
+    serve(answer, memory=MEMORY_BYTES, fault=fault)

@@ -10,13 +10,14 @@ reasoning-gym runs in processes of its own (:mod:`rlcr.verify._gym_worker`), for
 - five scorers do the same to the gold or the metadata, and these may come from a file that someone else
   wrote. So a problem is made again from its seed before anything is scored, and one that differs in question,
   gold or metadata is unscorable. This is done once for each problem, and not for those made by this process;
-- scorers may take for ever or eat all memory ("R9999999" to the cube): a score that takes too long is
-  unscorable, and the process is replaced;
+- scorers may take for ever or eat all memory ("R9999999" to the cube): then the process is replaced;
 - five datasets (isomorphic_strings, knight_swap, polynomial_multiplication, ransom_note, word_ladder) make
   other problems under another ``PYTHONHASHSEED``, so those processes have a fixed one;
 - generators print, and one reseeds numpy's global stream.
 
-A scorer that raises on an answer has met an answer it cannot read, and that is wrong: it has read the gold.
+A scorer that raises on an answer, or finds no end, has met an answer it cannot read: wrong, unless the same
+happens with the gold. Processes that are killed from outside say nothing about the answer: unscorable, if
+that happens again and again.
 
 Stricter than the library, which takes any text at all for correct in ``game_of_life_halting`` (here only the
 gold), "nan" in ``complex_arithmetic`` (here wrong), and in ``intermediate_integration`` the question itself
@@ -34,7 +35,7 @@ from typing import Any
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.verify._pool import Pool
-from rlcr.verify._process import WorkerStopped
+from rlcr.verify._process import WorkerCrashed, WorkerLost, WorkerStopped
 from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
 
 #: Seconds of computing for one score.
@@ -152,14 +153,27 @@ def _verify(problem: Problem, fault: str, answer: str | None, limit: float) -> V
     if len(answer) > MAX_CHARACTERS:
         return Verdict("wrong", f"answer is longer than {MAX_CHARACTERS:,} characters")
     try:
+        score, fault = _score(problem, answer, limit)
+        if score is not None:
+            return CORRECT if score == 1.0 else WRONG
+        # Whose fault is it? The scorer reads the gold or it reads nothing.
+        score, gold_fault = _score(problem, problem.gold[0], limit)
+    except WorkerLost:
+        return Verdict("unscorable", "the scorer's processes were killed, again and again")
+    if score == 1.0:
+        return Verdict("wrong", f"the scorer cannot read the answer ({fault})")
+    return Verdict("unscorable", f"the scorer fails on the gold ({gold_fault or f'its score is {score:g}'})")
+
+
+def _score(problem: Problem, answer: str, limit: float) -> tuple[float | None, str]:
+    """The score of an answer, or how the scorer broke down over it."""
+    try:
         reply = _ask(_score_job(problem, answer), limit)
-        if "raised" in reply:
-            return Verdict("wrong", f"the scorer cannot read the answer ({reply['raised']})")
-        return CORRECT if reply["score"] == 1.0 else WRONG
     except TimeoutError:
-        return Verdict("unscorable", f"timed out after {limit:g} s")
-    except WorkerStopped:
-        return Verdict("unscorable", "the scorer crashed")
+        return None, f"timed out after {limit:g} s"
+    except WorkerCrashed:
+        return None, "took all memory or crashed"
+    return reply.get("score"), reply.get("raised", "")
 
 
 def _score_job(problem: Problem, answer: str) -> dict[str, Any]:

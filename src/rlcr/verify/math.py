@@ -11,9 +11,13 @@ Different from the authors' grading, which never parses the gold, so that 0.5 an
   the bounds are in :mod:`rlcr.verify._math_worker`) unless the gold is that same expression. Were they
   unscorable, a policy could write them to escape its penalty.
 - Otherwise both are read as formulas (:mod:`rlcr.verify._formula`) and compared by math-verify: numbers to
-  6 decimals where one side is a float, ``x = 5`` equals ``5``, ``50\\%`` equals both ``0.5`` and ``50``.
-- An answer that does not parse is wrong. A gold that does not parse is unscorable, and so is a comparison
-  that does not end in time.
+  6 decimals where one side is a float, ``x = 5`` equals ``5``.
+- A percentage is its value: ``700%`` equals 7 and not 700. Only where the gold is written as one (``50%``)
+  may the sign be missing: 50 is then as good as 0.5 and ``50%``.
+- An answer that does not parse is wrong. A gold that does not parse is unscorable.
+- An answer on which the comparison does not end in time, takes all memory or crashes is wrong, if the gold
+  compares with itself and with a number; else that is unscorable. So it is when the processes that compare
+  are killed from outside, and those that replace them too.
 
 The comparison runs in another process (:mod:`rlcr.verify._math_pool`), which importing this does not start.
 """
