@@ -12,7 +12,7 @@ from rlcr import metrics
 from rlcr.errors import RlcrError
 from rlcr.many import exact
 from rlcr.many.curves import scaling, softmax
-from rlcr.many.pool import likelihood, make_pool
+from rlcr.many.pool import make_pool
 from rlcr.many.stopping import Rule, chance, final_votes, simulate
 from rlcr.many.subsets import weighted
 from rlcr.many.vote import Votes, task_votes
@@ -168,7 +168,9 @@ def test_max_confidence_is_what_order_statistics_say() -> None:
 
 def test_within_question_discrimination_tells_the_three_apart() -> None:
     found = {
-        kind: scaling(simulated(kind, questions=300), subsets=20, resamples=50).within_question.value
+        kind: scaling(
+            simulated(kind, questions=300), subsets=20, resamples=50
+        ).within_question_by_answer.value
         for kind in ("calibrated", "uninformative", "anti")
     }
     assert (found["calibrated"] or 0) > 0.7
@@ -230,13 +232,6 @@ def test_without_confidences_or_likelihoods_their_curves_are_left_out() -> None:
     pool = make_pool(["a", "b"], [[0, 1]] * 2, [[1, 0]] * 2, [[None, None]] * 2)
     assert list(scaling(pool, resamples=10).curves) == ["majority", "pass@N"]
     assert [kind.name for kind in voted_confidence(pool, 2, resamples=10)] == ["vote share"]
-
-
-def test_the_likelihood_of_a_response_is_by_its_own_tokens() -> None:
-    record = {"logprob": -2.0, "tokens": 30, "response_tokens": 10, "repairs": ["answer"]}
-    assert likelihood(record) == pytest.approx(np.exp(-0.2))
-    assert likelihood({"logprob": -2.0, "tokens": 30, "repairs": ["answer"]}) is None
-    assert likelihood({"logprob": None, "tokens": 30, "repairs": []}) is None
 
 
 # --- confidence of a voted answer -------------------------------------------------------------------

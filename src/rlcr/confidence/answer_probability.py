@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.metrics.likelihood import probability, response_likelihood
 from rlcr.runs.columns import Column
 from rlcr.runs.store import Run
 
@@ -27,28 +28,20 @@ Read = Callable[[Mapping[str, Any], str], float | None]
 
 def _least(record: Mapping[str, Any], grading: str) -> float | None:
     logprobs = _answer(record, grading)
-    return _probability(min(logprobs)) if logprobs else None
+    return probability(min(logprobs)) if logprobs else None
 
 
 def _product(record: Mapping[str, Any], grading: str) -> float | None:
     logprobs = _answer(record, grading)
-    return _probability(math.fsum(logprobs)) if logprobs else None
+    return probability(math.fsum(logprobs)) if logprobs else None
 
 
 def _likelihood(record: Mapping[str, Any], grading: str) -> float | None:
-    tokens, total = record.get("response_tokens"), record["logprob"]
-    if tokens is None and not record["repairs"]:
-        tokens = record["tokens"]  # records of before responses were counted apart
-    return _probability(total / tokens) if total is not None and tokens else None
+    return response_likelihood(record["logprob"], record["response_tokens"])
 
 
 def _answer(record: Mapping[str, Any], grading: str) -> list[float]:
     return record["answer_logprobs"].get(grading) or []
-
-
-def _probability(logprob: float) -> float:
-    # Rounding can leave a log-probability a hair above 0.
-    return min(1.0, math.exp(logprob))
 
 
 PROBABILITIES: dict[str, Read] = {

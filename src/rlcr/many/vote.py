@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
-from rlcr.many.curves import METHODS, TEMPERATURE, Scaling, scaling
+from rlcr.many.curves import TEMPERATURE, WAYS_TO_CHOOSE, Scaling, scaling
 from rlcr.many.pool import Pool, read_pools
 from rlcr.many.stopping import Spent, simulate
 from rlcr.many.vote_confidence import VotedConfidence, table, voted_confidence
@@ -55,7 +55,7 @@ class TaskVotes:
             "unscorable": dict(told.unscorable),
             "minus_majority": {name: e.to_dict() for name, e in told.differences.items()},
             "verdicts": told.verdicts(),
-            "within_question": told.within_question.to_dict(),
+            "within_question_by_answer": told.within_question_by_answer.to_dict(),
             "voted_confidence": table(self.confidence),
         }
 
@@ -75,7 +75,7 @@ class Votes:
             "confidence": self.confidence,
             "softmax_temperature": self.temperature,
             "seed": self.seed,
-            "methods": METHODS,
+            "methods": WAYS_TO_CHOOSE,
             "ties": (
                 "answers with equal weight: the one with more votes; with as many votes, or samples with"
                 " equal scores: each with the same chance, in expectation"

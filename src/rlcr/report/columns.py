@@ -15,10 +15,9 @@ import numpy as np
 from rlcr import metrics
 from rlcr.confidence.comparison import COMPARISON, ColumnComparison
 from rlcr.errors import RlcrError
+from rlcr.metrics.tables import Cell, Heading, Table, estimate_cell, estimate_text, mark_best
 from rlcr.report.reading import UNSCORABLE, EvalRun, number_of
 from rlcr.report.shapes import Figure, Line, Panel, share_axis
-from rlcr.report.tables import Cell, Table, estimate_cell, mark_best
-from rlcr.report.tables import Column as Heading
 from rlcr.runs.columns import VERBALISED, Column, read_column, records_fingerprint
 from rlcr.runs.store import open_run
 
@@ -86,7 +85,7 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
         )
         differences = [_difference(row) for row in rows if isinstance(row.get("minus_verbalised"), Mapping)]
         if differences:
-            heads = tuple(Heading(f"Δ {h.heading}", h.better, interval=True) for _, h in _MEASURED)
+            heads = tuple(Heading(f"Δ {h.text}", h.better, interval=True) for _, h in _MEASURED)
             caption = (
                 "Each column minus the stated confidence, paired on the answers where both give one. "
                 "Marked: those whose interval leaves out 0."
@@ -147,7 +146,7 @@ def _marked(columns: Sequence[Heading], rows: Sequence[tuple[Cell, ...]]) -> tup
 
     One that speaks only of some may have chosen the easy ones.
     """
-    at = next(n for n, column in enumerate(columns) if column.heading == "Coverage")
+    at = next(n for n, column in enumerate(columns) if column.text == "Coverage")
     most = max((row[at].value or 0 for row in rows), default=0)
     whole = [n for n, row in enumerate(rows) if (row[at].value or 0) == most]
     marked = dict(zip(whole, mark_best(columns, [rows[n] for n in whole]), strict=True))
@@ -227,7 +226,7 @@ def print_columns(found: ColumnComparison) -> None:
     from rich.markup import escape
     from rich.table import Table as RichTable
 
-    from rlcr.report.results import console, estimate_text
+    from rlcr.report.results import console
 
     out: Console = console()
     for task, results in found.tasks.items():

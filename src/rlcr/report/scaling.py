@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlcr.metrics.tables import Cell, Heading, Table, estimate_cell
 from rlcr.report.checking import ShapeError, estimate, items, mapping, maybe_numbers, numbers
 from rlcr.report.reading import EvalRun
 from rlcr.report.shapes import Axis, Band, Figure, Layer, Line, Panel, axis, number
-from rlcr.report.tables import Cell, Column, Table, estimate_cell
 
 Having = Sequence[tuple[int, EvalRun, Mapping[str, Any]]]
 
@@ -232,11 +232,11 @@ def differences(having: Having) -> Table | None:
     if not rows:
         return None
     columns = (
-        Column("Run", numeric=False),
-        Column("Task", numeric=False),
-        Column("Choose by", numeric=False),
-        Column("N"),
-        Column("Δ Accuracy", "up", interval=True),
+        Heading("Run", numeric=False),
+        Heading("Task", numeric=False),
+        Heading("Choose by", numeric=False),
+        Heading("N"),
+        Heading("Δ Accuracy", "up", interval=True),
     )
     caption = "On the same resamples of the questions. Marked: those whose interval leaves out 0."
     return Table("votes-minus-majority", "Against a plain majority", columns, tuple(rows), caption)
@@ -269,13 +269,13 @@ def adaptive_runs(having: Having) -> Table | None:
     if not rows:
         return None
     columns = (
-        Column("Run", numeric=False),
-        Column("Task", numeric=False),
-        Column("Safety"),
-        Column("Budget"),
-        Column("Samples used", "down", interval=True),
-        Column("Voted accuracy", "up", interval=True),
-        Column("Fixed N, first round", "up", interval=True),
+        Heading("Run", numeric=False),
+        Heading("Task", numeric=False),
+        Heading("Safety"),
+        Heading("Budget"),
+        Heading("Samples used", "down", interval=True),
+        Heading("Voted accuracy", "up", interval=True),
+        Heading("Fixed N, first round", "up", interval=True),
     )
     caption = (
         "Confidence-weighted votes of as many samples as each question took, and of the first round alone, "
@@ -305,13 +305,13 @@ def selection(having: Having) -> Table | None:
     if not rows:
         return None
     columns = (
-        Column("Run", numeric=False),
-        Column("Task", numeric=False),
-        Column("Wanted"),
-        Column("Threshold", interval=True),
-        Column("Precision", interval=True),
-        Column("Coverage", interval=True),
-        Column("Answers"),
+        Heading("Run", numeric=False),
+        Heading("Task", numeric=False),
+        Heading("Wanted"),
+        Heading("Threshold", interval=True),
+        Heading("Precision", interval=True),
+        Heading("Coverage", interval=True),
+        Heading("Answers"),
     )
     caption = (
         "The lowest confidence at which answers are right in the wanted share, chosen on one half of the "

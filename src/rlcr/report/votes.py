@@ -13,7 +13,7 @@ from rich.table import Table
 from rlcr.many.coherence import TaskCoherence
 from rlcr.many.selective import Selection
 from rlcr.many.vote import TaskVotes, Votes
-from rlcr.report.results import estimate_text
+from rlcr.metrics.tables import estimate_text
 
 _PIPE_WIDTH = 200
 _MOST_COLUMNS = 6
@@ -57,11 +57,12 @@ def _some(sizes: Sequence[int]) -> list[int]:
 
 def _told(task: TaskVotes) -> list[str]:
     told = task.scaling
-    within = told.within_question.value
+    within = told.within_question_by_answer.value
     lines = [
         *told.verdicts(),
         f"within-question discrimination {'n/a' if within is None else f'{within:.3f}'}"
-        " (a right sample is more confident than a wrong one of the same question; 0.5 is chance)",
+        " (a sample with a right answer is more confident than one with a wrong one of the same question;"
+        " 0.5 is chance)",
     ]
     for kind in task.confidence:
         auroc = "n/a" if kind.auroc is None else f"{kind.auroc:.3f}"
