@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rlcr import metrics
 from rlcr.confidence.rows import Rows, read_rows
 from rlcr.errors import RlcrError
-from rlcr.metrics import Estimate
+from rlcr.metrics import Difference, Estimate
 from rlcr.metrics.bootstrap import Resampled, question_weights
 from rlcr.metrics.within import NO_PAIRS, within_question
 from rlcr.runs.columns import (
@@ -135,7 +135,7 @@ def _differences(
     verbalised_N: NDArray[np.float64],
     confidence_N: NDArray[np.float64],
     resamples: int,
-) -> dict[str, Estimate]:
+) -> dict[str, Difference]:
     paired = metrics.compare(
         correct_N,
         verbalised_N,

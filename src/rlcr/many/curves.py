@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,15 +52,23 @@ class Curve:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, in the shape that the report draws."""
-        return {
-            "name": self.name,
-            "metric": "accuracy",
-            "n": list(range(1, len(self.estimates) + 1)),
-            "value": [e.value for e in self.estimates],
-            "low": [e.low for e in self.estimates],
-            "high": [e.high for e in self.estimates],
-            "how": list(self.how),
-        }
+        sizes = range(1, len(self.estimates) + 1)
+        return curve_to_dict(self.name, "accuracy", sizes, self.estimates, self.how)
+
+
+def curve_to_dict(
+    name: str, metric: str, n: Iterable[float], estimates: Sequence[Estimate], how: Iterable[How]
+) -> dict[str, Any]:
+    """A curve as JSON, in the shape that the report draws."""
+    return {
+        "name": name,
+        "metric": metric,
+        "n": list(n),
+        "value": [e.value for e in estimates],
+        "low": [e.low for e in estimates],
+        "high": [e.high for e in estimates],
+        "how": list(how),
+    }
 
 
 @dataclass(frozen=True)

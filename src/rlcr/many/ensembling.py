@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rlcr.many.curves import curve_to_dict
 from rlcr.many.pool import Floats, Ints, nine_in_ten_have
 from rlcr.many.vote_confidence import Stated, ece_estimate
 from rlcr.metrics import Estimate
@@ -74,21 +75,11 @@ def ensemble(
     values = [stated[n] for n in kept]
     weights_RQ = question_weights(len(names), resamples, seed)
     means = _running_means(values, most, seed)
-    found = {
-        "Brier score": [_brier(values, right, question, k, weights_RQ) for k in range(1, most + 1)],
-        "ECE": [_ece(means[:, :, k], right, question, weights_RQ) for k in range(most)],
-    }
+    brier = [_brier(values, right, question, k, weights_RQ) for k in range(1, most + 1)]
+    ece = [_ece(means[:, :, k], right, question, weights_RQ) for k in range(most)]
     return [
-        {
-            "name": "mean of k analyses",
-            "metric": metric,
-            "n": list(range(1, most + 1)),
-            "value": [e.value for e in estimates],
-            "low": [e.low for e in estimates],
-            "high": [e.high for e in estimates],
-            "how": ["drawn" if metric == "ECE" else "closed"] * most,
-        }
-        for metric, estimates in found.items()
+        curve_to_dict("mean of k analyses", metric, range(1, most + 1), estimates, [how] * most)
+        for metric, how, estimates in (("Brier score", "closed", brier), ("ECE", "drawn", ece))
     ], counts
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from rlcr import metrics
+from rlcr.many.curves import curve_to_dict
 from rlcr.many.halves import halves
 from rlcr.many.pool import Floats, Ints, Pool
 from rlcr.many.subsets import Standing, contributions, orders, parts, running, shuffled, votes_and_weight
@@ -48,15 +49,7 @@ class VotedConfidence:
     def curves(self) -> list[dict[str, Any]]:
         """As JSON, in the shape that the report draws."""
         return [
-            {
-                "name": self.name,
-                "metric": metric,
-                "n": list(self.n),
-                "value": [e.value for e in estimates],
-                "low": [e.low for e in estimates],
-                "high": [e.high for e in estimates],
-                "how": ["drawn"] * len(self.n),
-            }
+            curve_to_dict(self.name, metric, self.n, estimates, ["drawn"] * len(self.n))
             for metric, estimates in (("Brier score", self.brier), ("ECE", self.ece))
         ]
 

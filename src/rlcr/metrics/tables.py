@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -81,10 +82,21 @@ def estimate_cell(
     sign: bool = False,
     note: str = "",
 ) -> Cell:
-    """A cell of a number with three decimals, and n/a where there is none."""
+    """A cell of a number with three decimals, and n/a where there is none. NaN is none as well."""
+    value, low, high = (None if x is None or math.isnan(x) else x for x in (value, low, high))
     if value is None:
         return Cell("n/a", note=note)
     return Cell(_three_decimals(value, sign), value, low, high, sign=sign, note=note)
+
+
+def difference_cell(
+    value: float | None, low: float | None, high: float | None, better: Better, note: str = ""
+) -> Cell:
+    """The same of a difference, with its sign; marked if the interval leaves out 0."""
+    cell = estimate_cell(value, low, high, sign=True, note=note)
+    if cell.low is None or cell.high is None or cell.low <= 0 <= cell.high:
+        return cell
+    return replace(cell, mark="better" if (cell.low > 0) == (better == "up") else "worse")
 
 
 def estimate_text(estimate: Estimate) -> str:

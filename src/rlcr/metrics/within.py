@@ -41,4 +41,4 @@ def within_question(correct_N: Ints, confidence_N: Floats, question_N: Ints, wei
     question_S = question_N[starts_S]
     below_S = (np.cumsum(wrong_S) - wrong_S) - (np.cumsum(wrong_Q) - wrong_Q)[question_S]
     wins_Q = np.bincount(question_S, right_S * (below_S + wrong_S / 2), minlength=questions)
-    return ratio(wins_Q, (right_Q * wrong_Q).astype(np.float64), weights_RQ)
+    return ratio(wins_Q.astype(np.float64), (right_Q * wrong_Q).astype(np.float64), weights_RQ)

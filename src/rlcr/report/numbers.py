@@ -15,7 +15,7 @@ import numpy as np
 
 from rlcr import metrics
 from rlcr.metrics import Estimate
-from rlcr.metrics.tables import Cell, Heading, Table, estimate_cell, mark_best
+from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best
 from rlcr.report.curves import Scope, estimate_of
 from rlcr.report.reading import UNSCORABLE, EvalRun, TrainingRun, number_of
 
@@ -187,7 +187,7 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
                 continue
             for source, held in (("verbalised", stored), *others.items()):
                 found = [estimate_of(held, name) for name in _METRICS[1:]]
-                cells = [estimate_cell(value, _end(low), _end(high)) for value, low, high in found]
+                cells = [estimate_cell(*estimate) for estimate in found]
                 rows.append((_run_cell(runs, run), Cell(task), Cell(str(source)), *cells))
     if not rows:
         return None
@@ -207,7 +207,7 @@ def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
         for update, results in run.evals:
             for task, stored in (results.get("tasks") or {}).items():
                 found = [estimate_of(stored, name) for name in _METRICS]
-                cells = [estimate_cell(value, _end(low), _end(high)) for value, low, high in found]
+                cells = [estimate_cell(*estimate) for estimate in found]
                 rows.append(
                     (Cell(run.label, series=run.colour), Cell(f"{update:,}", update), Cell(task), *cells)
                 )
@@ -253,9 +253,10 @@ def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
         if comparison is None:
             notes.append(f"{runs[b].label} and {runs[a].label} have no scored question of {task} in common.")
             continue
+        paired = [comparison.metrics[name] for name in _METRICS]
         cells = [
-            _difference_cell(comparison.metrics[name], column)
-            for name, column in zip(_METRICS, HEADLINE, strict=True)
+            difference_cell(d.value, d.low, d.high, column.better, d.note)
+            for d, column in zip(paired, HEADLINE, strict=True)
         ]
         questions = Cell(f"{comparison.questions:,}", comparison.questions)
         rows.append((_run_cell(runs, runs[b]), _run_cell(runs, runs[a]), Cell(task), *cells, questions))
@@ -277,15 +278,6 @@ def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
         tuple(notes) if rows else (),
         missing,
     )
-
-
-def _difference_cell(difference: metrics.Difference, column: Heading) -> Cell:
-    cell = estimate_cell(difference.value, difference.low, difference.high, sign=True, note=difference.note)
-    if cell.low is None or cell.high is None or cell.low <= 0 <= cell.high:
-        return cell
-    better = (cell.low > 0) == (column.better == "up")
-    mark = "better" if better else "worse"
-    return Cell(cell.text, cell.value, cell.low, cell.high, mark, cell.note, sign=True)
 
 
 def _same_problems(a: EvalRun, b: EvalRun, task: str) -> set[str] | None:
