@@ -57,7 +57,7 @@ class Curve:
 
 
 def curve_to_dict(
-    name: str, metric: str, n: Iterable[float], estimates: Sequence[Estimate], how: Iterable[How]
+    name: str, metric: str, n: Iterable[float], estimates: Sequence[Estimate], how: Iterable[str]
 ) -> dict[str, Any]:
     """A curve as JSON, in the shape that the report draws."""
     return {
