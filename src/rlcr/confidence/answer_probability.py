@@ -8,7 +8,7 @@
 The answer's tokens are those that overlap its characters between the tags, without the tags; of a forced
 answer, those of the continuation. Log-probabilities are those of the untempered model. Local models always
 tell them, servers where they can; where one of them is no log-probability, all of that response are missing
-(:func:`rlcr.sample.sound_logprobs`). A response without an answer has no answer probability.
+(:func:`rlcr.metrics.likelihood.sound_logprobs`). A response without an answer has no answer probability.
 
 Different from the paper: its span includes tag tokens, and spans of 30 tokens or more count as 0.5.
 """
@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.metrics.likelihood import response_likelihood, sound_logprobs
 from rlcr.runs.columns import Column
 from rlcr.runs.store import Run
-from rlcr.sample import sound_logprobs
 
 Read = Callable[[Mapping[str, Any], str], float | None]
 
@@ -37,29 +37,18 @@ def _product(record: Mapping[str, Any], grading: str) -> float | None:
     return math.exp(math.fsum(logprobs)) if logprobs else None
 
 
+def _likelihood(record: Mapping[str, Any], grading: str) -> float | None:
+    return response_likelihood(record["logprob"], record["response_tokens"])
+
+
 def _answer(record: Mapping[str, Any], grading: str) -> list[float]:
     return sound_logprobs(record["answer_logprobs"].get(grading) or ())
-
-
-def likelihood(record: Mapping[str, Any]) -> float | None:
-    """The likelihood of a response by its length: the geometric mean of its tokens' probabilities.
-
-    The paper writes p(y|x)/|y|, which underflows for any real response and prefers short ones; dividing the
-    logarithm by the length is what is meant by an average.
-    """
-    logprob = record.get("logprob")
-    # Records of older runs do not tell the tokens of forced continuations apart: theirs are left out.
-    tokens = record.get("response_tokens") or (None if record.get("repairs") else record.get("tokens"))
-    if logprob is None or not tokens:
-        return None
-    mean = sound_logprobs([logprob / tokens])
-    return math.exp(mean[0]) if mean else None
 
 
 PROBABILITIES: dict[str, Read] = {
     "answer-probability-min": _least,
     "answer-probability-product": _product,
-    "response-likelihood": lambda record, _: likelihood(record),
+    "response-likelihood": _likelihood,
 }
 
 

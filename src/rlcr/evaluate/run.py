@@ -17,12 +17,12 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate.adaptive import run_adaptively, write_adaptive
 from rlcr.evaluate.judge import open_judge
 from rlcr.evaluate.methods import Method, get_method, stored_method
-from rlcr.evaluate.results import RESULTS, Results, measure_records
+from rlcr.evaluate.results import RESULTS, Results, measure_records, results_table
 from rlcr.evaluate.stages import Evaluation, Watch, grade, run_stages
 from rlcr.many.stopping import Rule
+from rlcr.metrics.tables import latex, markdown
 from rlcr.problem import Problem
 from rlcr.prompts import Prompt, load_prompt
-from rlcr.report import results as tables
 from rlcr.runs.columns import fresh_columns
 from rlcr.runs.store import (
     PROBLEMS,
@@ -206,8 +206,9 @@ def write_results(run: Run) -> Results:
         log.warning("%s: confidence column %s is left out: %s", run.folder, name, why)
     results = measure_records(run.independent_records(), run.described, columns)
     write_whole(run.folder / RESULTS, json.dumps(results.to_dict(), indent=2) + "\n")
-    write_whole(run.folder / "results.md", tables.markdown(results))
-    write_whole(run.folder / "results.tex", tables.latex(results))
+    table = results_table(results)
+    write_whole(run.folder / "results.md", markdown(table))
+    write_whole(run.folder / "results.tex", latex(table))
     return results
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from rlcr.errors import RlcrError, described
-from rlcr.evaluate.measure import Columns, Measurement
 from rlcr.files import new_file
+from rlcr.metrics.measurement import GradedSamples, Measurement
 from rlcr.problem import Problem, as_texts
 from rlcr.response import Response, get_format, parse
 from rlcr.tasks.plumbing.tables import Progress, Row, read_rows
@@ -196,14 +196,14 @@ class _Waiting:
 
 
 class Grader:
-    """Collects completions into batches, grades each batch, and keeps the columns to be measured."""
+    """Collects completions into batches, grades each batch, and keeps the samples to be measured."""
 
     def __init__(self, format: str, verifier: str, grading: Grading, *, think_open: bool = False) -> None:
         self._format = get_format(format).name
         get_verifier(verifier, grading)  # a wrong name fails here, before any row is read
         self._verifier, self._think_open = verifier, think_open
         self._grading: Grading = grading
-        self._columns, self._strict_columns, self._tally = Columns(), Columns(), Tally()
+        self._samples, self._strict_samples, self._tally = GradedSamples(), GradedSamples(), Tally()
         self._waiting: list[_Waiting] = []
 
     def take(
@@ -225,7 +225,7 @@ class Grader:
         waiting, self._waiting = self._waiting, []
         records = []
         for item, response, verdict in self._grade(waiting, self._grading):
-            self._columns.add(verdict.correct, response.confidence, question=item.row)
+            self._samples.add(verdict.correct, response.confidence, question=item.row)
             self._tally.add(response, verdict)
             records.append(
                 Record(
@@ -243,7 +243,7 @@ class Grader:
             )
         if self._grading == "paper":
             for item, response, verdict in self._grade(waiting, "strict"):
-                self._strict_columns.add(verdict.correct, response.confidence, question=item.row)
+                self._strict_samples.add(verdict.correct, response.confidence, question=item.row)
         return records
 
     def _grade(
@@ -265,8 +265,8 @@ class Grader:
         progress: Progress | None = None,
     ) -> Scores:
         """Measure what was graded."""
-        measurement = self._columns.measure(resamples=resamples, progress=progress)
-        strict = self._strict_columns.measure(resamples=resamples) if self._grading == "paper" else None
+        measurement = self._samples.measure(resamples=resamples, progress=progress)
+        strict = self._strict_samples.measure(resamples=resamples) if self._grading == "paper" else None
         return Scores(self._grading, measurement, self._tally, strict, records or [])
 
 

@@ -38,11 +38,12 @@ from rlcr.evaluate.methods import (
     read_forced_answer,
     read_forced_confidence,
 )
+from rlcr.metrics.likelihood import sound_logprobs
 from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, messages
 from rlcr.response import Response, parse
 from rlcr.runs.store import UNFINISHED, Appender, Key, Run
-from rlcr.sample import CannotContinue, Completion, Request, Sampler, Sampling, Span, sound_logprobs
+from rlcr.sample import CannotContinue, Completion, Request, Sampler, Sampling, Span
 from rlcr.verify import Grading, Verdict, Verifier, of_responses, verify
 
 log = logging.getLogger(__name__)

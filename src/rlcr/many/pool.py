@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcr.confidence.answer_probability import likelihood
 from rlcr.errors import RlcrError
 from rlcr.many.equivalence import group_many
+from rlcr.metrics.likelihood import response_likelihood
 from rlcr.problem import Problem
 from rlcr.runs.columns import VERBALISED, read_column
 from rlcr.runs.store import PROBLEMS, Key, Run, open_run
@@ -165,9 +165,9 @@ def pools_of(run: Run, records: Iterable[Mapping[str, Any]], confidence: str = V
     """The pools of some records of a run."""
     column = read_column(run, confidence)
     kept: defaultdict[str, defaultdict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    wanted = ("sample", "answer", "verdict", "logprob", "tokens", "response_tokens", "repairs")
+    wanted = ("sample", "answer", "verdict", "logprob", "response_tokens")
     for record in records:
-        kept[record["task"]][record["id"]].append({name: record.get(name) for name in wanted})
+        kept[record["task"]][record["id"]].append({name: record[name] for name in wanted})
     # Answers are the same by the equality that graded them, which rescoring may have changed.
     verifier = run.graded.get("verifier")
     problems = {
@@ -196,5 +196,8 @@ def _pool(
             [column.get((name, record["sample"])) for record in records]
             for name, records in zip(ids, rows, strict=True)
         ],
-        [[likelihood(record) for record in records] for records in rows],
+        [
+            [response_likelihood(record["logprob"], record["response_tokens"]) for record in records]
+            for records in rows
+        ],
     )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rlcr.metrics.inputs import Floats, Ints, check_confidence, check_correct, check_inside
-from rlcr.metrics.kernel import METRICS, NLL_EPS, Binning, Rows, Weighted, check_binning, log_losses
+from rlcr.metrics.kernel import METRICS, NLL_EPS, Binning, SortedRows, Weighted, check_binning, log_losses
 
 
 def accuracy(correct: ArrayLike) -> float:
@@ -251,7 +251,7 @@ def risk_coverage(correct: ArrayLike, confidence: ArrayLike) -> RiskCoverage:
 def _weigh(correct: ArrayLike, confidence: ArrayLike, binning: str = "paper", bins: int = 10) -> Weighted:
     check_binning(binning, bins)
     correct_N = check_correct(correct)
-    rows = Rows.sort(correct_N, check_confidence(confidence, len(correct_N)), None, binning, bins)
+    rows = SortedRows.sort(correct_N, check_confidence(confidence, len(correct_N)), None, binning, bins)
     return rows.weigh(np.ones((1, len(correct_N)), np.int64))
 
 

@@ -10,7 +10,6 @@ nothing. A request has a stable ``key``; a local sampler derives its random numb
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -61,7 +60,7 @@ class Completion:
     ``logprobs`` are the log-probabilities of the sampled tokens under the untempered model (temperature 1),
     ``token_spans`` the characters of ``text`` that each token covers: a token that holds only a part of a
     character covers that character, the token that ends a response covers nothing. All three are empty
-    where a server does not return them, or returns log-probabilities that are none (:func:`sound_logprobs`).
+    where a server does not return them, or returns log-probabilities that are none (:func:`rlcr.metrics.likelihood.sound_logprobs`).
     ``think_open`` says that the rendered prompt ended inside ``<think>``.
     """
 
@@ -100,27 +99,6 @@ class Sampler(Protocol):
         `CannotContinue`, once the others have been yielded where that is possible.
         """
         ...
-
-
-#: Servers round: the log-probability of a token that was all but certain may come out a hair above 0.
-_ROUNDING = 1e-3
-
-
-def sound_logprobs(values: Iterable[float | None]) -> list[float]:
-    """Log-probabilities fit for use: none above 0, and none at all where one of them cannot be one.
-
-    A mean or product over the tokens that are left would be another quantity than the one it is called, so
-    a single None, NaN, infinity or value well above 0 makes those of the whole text missing.
-
-    >>> sound_logprobs([-0.5, 1e-6]), sound_logprobs([-0.5, float("nan")]), sound_logprobs([-0.5, 0.2])
-    ([-0.5, 0.0], [], [])
-    """
-    sound: list[float] = []
-    for value in values:
-        if value is None or not -math.inf < value <= _ROUNDING:
-            return []
-        sound.append(min(value, 0.0))
-    return sound
 
 
 def sendable(text: str) -> str:

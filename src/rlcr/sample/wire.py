@@ -29,8 +29,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from rlcr.metrics.likelihood import sound_logprobs
 from rlcr.prompts import ChatTokenizer, render_messages
-from rlcr.sample import Completion, Request, Sampling, Span, sendable, sound_logprobs
+from rlcr.sample import Completion, Request, Sampling, Span, sendable
 
 Json = dict[str, Any]
 

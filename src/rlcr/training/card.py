@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from rlcr.evaluate.methods import get_method
+from rlcr.metrics.tables import Cell, Heading, Table, markdown
 from rlcr.runs.store import write_whole
 from rlcr.tasks import TaskSet
 from rlcr.training.recipes import Resolved
@@ -65,13 +66,10 @@ def _results(updates: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, 
     return "On the completions of the last training update (sampled, not held out):\n\n" + _table(names, rows)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
+def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    columns = tuple(Heading(text, numeric=False) for text in headings)
+    return markdown(Table("", "", columns, tuple(tuple(map(_cell, row)) for row in rows)))
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "n/a"
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|").replace("\n", " ")
+def _cell(value: Any) -> Cell:
+    return Cell("n/a" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.metrics.tables import aligned_text
 from rlcr.problem import Problem
 from rlcr.prompts import render
 from rlcr.response import get_format
@@ -96,7 +97,7 @@ def dry_run(resolved: Resolved, data_dir: Path | str | None = None) -> DryRun:
 def settings_lines(settings: Sequence[Setting]) -> list[str]:
     """The settings in columns: name, value, origin, source."""
     rows = [(setting.name, show(setting.value), setting.origin, setting.source) for setting in settings]
-    return columns([row for row in rows if row[0] != "about"])
+    return aligned_text([row for row in rows if row[0] != "about"])
 
 
 def show(value: Any) -> str:
@@ -108,14 +109,6 @@ def show(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"[{', '.join(map(show, value))}]" if isinstance(value, list | tuple) else str(value)
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of text with their columns aligned; the last is as long as it is."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
 
 
 def _tried(load: Callable[[], TaskSet | None]) -> tuple[TaskSet | None, str]:
@@ -205,7 +198,7 @@ def _memory_lines(recipe: Recipe) -> Iterator[str]:
         adapters = _count(shape.adapter_parameters(recipe.lora.rank))
         yield f"{adapters} more in adapters, held in float32, the only ones trained"
     limit = f"{recipe.max_prompt_tokens} + {recipe.max_completion_tokens} tokens"
-    yield from columns(
+    yield from aligned_text(
         [
             ("weights", _gigabytes(memory.weights)),
             ("gradients", _gigabytes(memory.gradients)),
@@ -257,7 +250,7 @@ def _length_lines(recipe: Recipe, data: PreparedData | None) -> Iterator[str]:
     counts = [0] * (max(longest, limit) // width + 1)
     for length in data.lengths:
         counts[length // width] += 1
-    yield from columns(
+    yield from aligned_text(
         [
             (f"{number * width:>6} - {(number + 1) * width - 1}", f"{count:>7,}", _bar(count, max(counts)))
             for number, count in enumerate(counts)
@@ -320,4 +313,4 @@ def _reward_lines(reward: Reward, problem: Problem) -> list[str]:
         parts = [f"{scored.rewards.parts[part][row]:.4g}" for part in names]
         rows.append([name, *parts, "unscorable" if total is None else f"{total:.4g}"])
     where = f"problem {problem.id}, gold {problem.gold[0]!r}, verifier {problem.verifier}"
-    return [where, *columns(rows)]
+    return [where, *aligned_text(rows)]
