@@ -275,13 +275,21 @@ def stored(shared_data: Path, method: str) -> tuple[list[Problem], list[str], li
     )
 
 
+def test_a_bare_gold_is_a_percentage_where_the_question_asks_for_one():
+    asked = Problem("1", "The sides shrink. By what percent does the area decrease?", ("10",), "math")
+    other = Problem("2", "Prices rose by 20%. What does it cost now?", ("10",), "math")
+    answers = ["10%", r"10\%", "10", "0.1", "11%"]
+    assert [v.correct for v in verify_math([asked] * 5, answers)] == [True, True, True, False, False]
+    assert [v.correct for v in verify_math([other] * 2, ["10%", "10"])] == [False, True]
+
+
 @pytest.mark.parametrize("method", ["Base", "RLVR", "RLVR-Classifier", "Answer-Prob", "RLCR"])
 def test_paper_grading_reproduces_every_stored_verdict(shared_data, method):
     problems, answers, evals = stored(shared_data, method)
     assert [int(v.outcome == "correct") for v in verify_paper(problems, answers)] == evals
 
 
-@pytest.mark.parametrize(("method", "accuracy"), [("Base", 58.8), ("RLVR", 50.2), ("RLCR", 55.2)])
+@pytest.mark.parametrize(("method", "accuracy"), [("Base", 59.0), ("RLVR", 50.2), ("RLCR", 55.2)])
 def test_strict_grading_of_the_stored_outputs(shared_data, method, accuracy):
     problems, answers, _ = stored(shared_data, method)
     found = verify_math(problems, answers)
