@@ -60,10 +60,10 @@ class Check:
         """Whether the promise held, in words."""
         if self.threshold.value is None:
             return f"no confidence reaches {wanted:.0%} on the half that chooses"
-        told = f"confidence at least {self.threshold.value:.3g}"
+        asked = f"confidence at least {self.threshold.value:.3g}"
         precision = self.precision
         if precision.value is None or precision.low is None or precision.high is None:
-            return f"{told}: nothing is that sure on the other half"
+            return f"{asked}: nothing is that sure on the other half"
         if precision.low >= wanted:
             held = "holds"
         elif precision.high < wanted:
@@ -74,7 +74,7 @@ class Check:
             held = "kept on average" if precision.value >= wanted else "just missed"
         interval = f"[{precision.low:.3f}, {precision.high:.3f}]"
         return (
-            f"{told}: precision {precision.value:.3f} {interval} of {self.answers:,} answers to"
+            f"{asked}: precision {precision.value:.3f} {interval} of {self.answers:,} answers to"
             f" {self.answered_questions:,} questions, coverage {self.coverage.value:.3f}: {held}"
         )
 
@@ -129,9 +129,9 @@ def select(folder: Path, precision: float, *, confidence: str = VERBALISED, seed
             left_out[task] = str(error)
     if not tasks:
         raise RlcrError(f"{folder}: " + "; ".join(f"{task}: {reason}" for task, reason in left_out.items()))
-    told = {"confidence": confidence, "precision": precision, "left_out": left_out}
-    found = {name: _to_dict(task, precision) for name, task in tasks.items()}
-    write_whole(folder / SELECTIVE, json.dumps(told | {"tasks": found}, indent=1) + "\n")
+    stored = {"confidence": confidence, "precision": precision, "left_out": left_out}
+    stored["tasks"] = {name: _to_dict(task, precision) for name, task in tasks.items()}
+    write_whole(folder / SELECTIVE, json.dumps(stored, indent=1) + "\n")
     return Selection(tasks, left_out)
 
 

@@ -40,15 +40,15 @@ class TaskVotes:
 
     def to_dict(self) -> dict[str, Any]:
         """What is beside the curves, as JSON."""
-        told = self.scaling
+        scaled = self.scaling
         return {
-            "most": told.most,
-            "subsets": told.subsets,
-            "counts": dict(told.counts),
-            "unscorable": dict(told.unscorable),
-            "minus_majority": {name: e.to_dict() for name, e in told.differences.items()},
-            "verdicts": told.verdicts(),
-            "within_question_by_answer": told.within_question_by_answer.to_dict(),
+            "most": scaled.most,
+            "subsets": scaled.subsets,
+            "counts": dict(scaled.counts),
+            "unscorable": dict(scaled.unscorable),
+            "minus_majority": {name: e.to_dict() for name, e in scaled.differences.items()},
+            "verdicts": scaled.verdicts(),
+            "within_question_by_answer": scaled.within_question_by_answer.to_dict(),
             "voted_confidence": table(self.confidence),
         }
 
@@ -100,9 +100,9 @@ def vote(
             tasks[name] = task_votes(pool, most, subsets, seed, temperature)
         except RlcrError as error:
             raise RlcrError(f"{folder}: {name}: {error}") from None
-    found = Votes(confidence, temperature, seed, tasks)
-    write_whole(folder / VOTING, json.dumps(found.to_dict(), indent=1) + "\n")
-    return found
+    votes = Votes(confidence, temperature, seed, tasks)
+    write_whole(folder / VOTING, json.dumps(votes.to_dict(), indent=1) + "\n")
+    return votes
 
 
 def task_votes(
@@ -113,7 +113,7 @@ def task_votes(
     temperature: float = TEMPERATURE,
 ) -> TaskVotes:
     """All that `rlcr vote` tells of one task."""
-    told = scaling(pool, most=most, subsets=subsets, seed=seed, temperature=temperature)
-    stated = "confidence-weighted" in told.curves
-    adaptive = simulate(pool, told.most, seed=seed) if stated and told.most > 1 else []
-    return TaskVotes(told, voted_confidence(pool, told.most, seed=seed), adaptive)
+    scaled = scaling(pool, most=most, subsets=subsets, seed=seed, temperature=temperature)
+    stated = "confidence-weighted" in scaled.curves
+    adaptive = simulate(pool, scaled.most, seed=seed) if stated and scaled.most > 1 else []
+    return TaskVotes(scaled, voted_confidence(pool, scaled.most, seed=seed), adaptive)

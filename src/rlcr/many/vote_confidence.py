@@ -120,18 +120,18 @@ def _votes(pool: Pool, sizes: Sequence[int], most: int, seed: int) -> dict[str, 
                     confidence["weighted share"][at, rows] = behind / whole
                     voters = votes if whole_pool else _stating(moved.rows(rows), drawn[:, :n], standing)
                     confidence["mean confidence"][at, rows] = behind / voters
-    found: dict[str, list[Stated]] = {}
+    by_kind: dict[str, list[Stated]] = {}
     for kind, values in confidence.items():
         vote = "majority" if kind == "vote share" else "weighted"
         stated = ~np.isnan(values)
-        found[kind] = []
+        by_kind[kind] = []
         for at, every in enumerate(weight[vote]):
             kept = every * stated[at]
             lost = 1 - kept.sum() / every.sum() if every.any() else 0.0
-            found[kind].append(
+            by_kind[kind].append(
                 Stated(np.where(stated[at], values[at], 0), right[vote][at], kept, float(lost))
             )
-    return found
+    return by_kind
 
 
 def _stating(pool: Pool, drawn_SN: Ints, standing: Standing) -> Ints:
@@ -187,7 +187,7 @@ def _auroc(votes: Stated) -> float | None:
     return metrics.auroc(votes.right[known].astype(np.int64), votes.confidence[known])
 
 
-def table(found: Sequence[VotedConfidence]) -> dict[str, Mapping[str, Any]]:
+def table(kinds: Sequence[VotedConfidence]) -> dict[str, Mapping[str, Any]]:
     """What each kind is worth at the largest N, as JSON."""
     return {
         kind.name: {
@@ -197,5 +197,5 @@ def table(found: Sequence[VotedConfidence]) -> dict[str, Mapping[str, Any]]:
             "auroc": kind.auroc,
             "left_out": kind.left_out,
         }
-        for kind in found
+        for kind in kinds
     }

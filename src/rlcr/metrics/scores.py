@@ -206,9 +206,9 @@ def reliability_curve(
     ([1, 2], [0.55, 0.95], [0.0, 1.0])
     """
     weighted = _weigh(correct, confidence, binning, bins)
-    found = weighted.chosen_bins
-    used_B = found.both_RB[0] > 0
-    count_B = found.both_RB[0, used_B]
+    binned = weighted.chosen_bins
+    used_B = binned.both_RB[0] > 0
+    count_B = binned.both_RB[0, used_B]
     if binning in ("paper", "decimal"):
         edges = np.arange(bins + 1) / bins
         lower_B, upper_B = edges[:-1][used_B], edges[1:][used_B]
@@ -220,8 +220,8 @@ def reliability_curve(
         lower=lower_B,
         upper=upper_B,
         count=count_B,
-        confidence=found.confidence_RB[0, used_B] / count_B,
-        accuracy=found.right_RB[0, used_B] / count_B,
+        confidence=binned.confidence_RB[0, used_B] / count_B,
+        accuracy=binned.right_RB[0, used_B] / count_B,
     )
 
 
