@@ -30,7 +30,7 @@ from rlcr.training.card import write_card
 from rlcr.training.collapse import CollapseWatch
 from rlcr.training.data import PreparedData, load_problems, prepare_problems
 from rlcr.training.embedded import EMBEDDED, build
-from rlcr.training.grpo import CalibrationTrainer, Example
+from rlcr.training.grpo import CalibrationTrainer
 from rlcr.training.heldout import HeldOut, check_held_out
 from rlcr.training.machine import check_machine, check_sharding, computes_in_bf16, device_of
 from rlcr.training.progress import TrainingProgress
@@ -44,6 +44,7 @@ from rlcr.training.recipes.checks import (
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
 from rlcr.training.saving import BEST, MODEL, save_model
+from rlcr.training.update import Example
 from rlcr.training.watch import UPDATES, UpdateLog, measure_update, read_updates
 
 TRAINING, CHECKPOINTS = "training.json", "checkpoints"
@@ -217,7 +218,6 @@ def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
         loss_type="dapo" if recipe.loss == "update" else "bnpo",
         scale_rewards="none",
         beta=recipe.kl,
-        reward_weights=list(reward_of(recipe).weights.values()),
         mask_truncated_completions=recipe.mask_truncated,
         learning_rate=recipe.lr,
         lr_scheduler_type=recipe.schedule,
