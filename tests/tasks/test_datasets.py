@@ -187,3 +187,14 @@ def test_bigmath_finished_test_split_is_whole_and_out_of_training(write: Write, 
     assert len(test.problems) == 50
     assert not {p.question for p in test.problems} & {p.question for p in train.problems}
     assert "question of the authors' test file" in " ".join(train.notes)
+
+
+def test_questions_of_the_authors_test_file_are_not_trained_on(write: Write, data_dir: Path) -> None:
+    hard = {"source": "olympiads", "llama8b_solve_rate": 0.5}
+    write("bigmath/train.jsonl", [{"problem": f"{n} + 1?", "answer": f"{n + 1}", **hard} for n in range(90)])
+    before = load("bigmath-digits", "train", data_dir=data_dir).problems
+    held_out = before[0].question
+    write("bigmath/rlcr_digits_test.jsonl", [{"problem": held_out, "answer": "1", **hard}])
+    after = load("bigmath-digits", "train", data_dir=data_dir).problems
+    assert held_out not in {problem.question for problem in after}
+    assert len(after) == len(before) - 1

@@ -8,7 +8,7 @@ import pytest
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.tasks.gym import build
-from rlcr.tasks.plumbing.built import to_line
+from rlcr.tasks.plumbing.problem_files import to_line
 from rlcr.verify._gym_worker import REFUSED
 from rlcr.verify.gym import verify_gym
 
@@ -86,7 +86,7 @@ def test_splits_and_seeds_are_apart_and_smaller_sets_begin_larger_ones():
 
 def test_same_problems_in_every_process():
     code = (
-        "from rlcr.tasks.gym import build; from rlcr.tasks.plumbing.built import sha256; "
+        "from rlcr.tasks.gym import build; from rlcr.tasks.plumbing.problem_files import sha256; "
         "print([sha256(build('train', 40, 1, dataset=name)) for name in "
         "('isomorphic_strings', 'list_functions', 'polynomial_multiplication', 'ransom_note')])"
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-import rlcr
 from rlcr.cli import confidence, evaluating, measuring, reporting, starting, tasks, training, voting, warmup
 from rlcr.errors import RlcrError
 
@@ -43,7 +43,7 @@ app.command("sft")(warmup.sft)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(rlcr.__version__)
+        print(version("rlcr"))
         raise typer.Exit
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from rlcr.cli import task_view
 from rlcr.tasks import load_with, write_problems
-from rlcr.tasks.plumbing import view
 
 app = typer.Typer(help="Sets of problems: list them, look at them, build them, compare them.")
 
@@ -30,7 +30,7 @@ Settings = Annotated[
 def _list(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         console = Console()
-        console.print(view.listing(console.width))
+        console.print(task_view.listing(console.width))
 
 
 @app.command()
@@ -46,9 +46,9 @@ def show(
     settings: Settings = None,
 ) -> None:
     """Print problems as a model gets them, with gold, verifier and provenance."""
-    given = view.read_settings(name, settings or [])
+    given = task_view.read_settings(name, settings or [])
     tasks = load_with(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, settings=given)
-    print(view.show(tasks, count, prompt))
+    print(task_view.show(tasks, count, prompt))
 
 
 @app.command()
@@ -63,10 +63,10 @@ def build(
     settings: Settings = None,
 ) -> None:
     """Write the problems of a task. The same seed gives the same bytes on any machine."""
-    given = view.read_settings(name, settings or [])
+    given = task_view.read_settings(name, settings or [])
     tasks = load_with(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, settings=given)
     write_problems(out, tasks.problems)
-    print(view.provenance(tasks))
+    print(task_view.provenance(tasks))
 
 
 @app.command()
@@ -76,4 +76,4 @@ def overlap(
     data_dir: DataDir = None,
 ) -> None:
     """Find questions that two sets share: letter by letter, and but for case, spacing and punctuation."""
-    print(view.compare(a, b, data_dir))
+    print(task_view.compare(a, b, data_dir))

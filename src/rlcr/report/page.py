@@ -12,10 +12,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rlcr import __version__
 from rlcr.errors import RlcrError
 from rlcr.report import artefacts, charts, columns, curves, numbers, plots, samples
 from rlcr.report.reading import EvalRun, Found, TrainingRun, number_of, read_runs
@@ -285,7 +285,7 @@ def render(report: Report) -> str:
         svg=svg,
         swatch=swatch,
         data_table=data_table,
-        version=__version__,
+        version=version("rlcr"),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
     # A name may hold half a character, which no file can.

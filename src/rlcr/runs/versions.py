@@ -1,4 +1,4 @@
-"""What is worth knowing of a run but may differ when it is taken up again: the command and the versions."""
+"""What is recorded about a run but may differ when it is resumed: the command and the versions."""
 
 from __future__ import annotations
 

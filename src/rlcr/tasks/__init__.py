@@ -15,14 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError, nearest
-from rlcr.tasks import bigmath, commonsenseqa, file, gpqa, gsm8k, hotpotqa, math500, simpleqa, triviaqa
-from rlcr.tasks.plumbing import generated
-from rlcr.tasks.plumbing.built import read_problems, write_problems
+from rlcr.tasks import (
+    arms,
+    bigmath,
+    commonsenseqa,
+    file,
+    gpqa,
+    gsm8k,
+    gym,
+    hotpotqa,
+    math500,
+    simpleqa,
+    triviaqa,
+)
 from rlcr.tasks.plumbing.overlap import Overlap, overlap
+from rlcr.tasks.plumbing.problem_files import read_problems, write_problems
 from rlcr.tasks.plumbing.settings import checked
-from rlcr.tasks.plumbing.source import Table, given_data_dir
+from rlcr.tasks.plumbing.source import SourceTable, given_data_dir
 from rlcr.tasks.plumbing.take import check_ids, take
-from rlcr.tasks.plumbing.task import Built, Request, Task, TaskSet
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest, TaskSet
 
 TASKS: dict[str, Task] = {
     "hotpotqa": hotpotqa.TASK,
@@ -34,8 +45,8 @@ TASKS: dict[str, Task] = {
     "simpleqa": simpleqa.TASK,
     "commonsenseqa": commonsenseqa.TASK,
     "gpqa": gpqa.TASK,
-    "arms": generated.ARMS,
-    "gym": generated.GYM,
+    "arms": arms.TASK,
+    "gym": gym.TASK,
     "file": file.TASK,
 }
 
@@ -114,11 +125,11 @@ def _load_built(
     if verifier or settings:
         given = [*(["verifier"] if verifier else []), *settings]
         raise RlcrError(f"{path}: {', '.join(given)} cannot be set for problems that are already built")
-    request = Request(
+    request = TaskRequest(
         task=path, split="as built", seed=seed, size=size, usual_size=None,
         verifier="as built", instruction="", settings={}, data_dir=None,
     )  # fmt: skip
-    return _task_set(request, take(Table((Path(path),), Path(path).name), read_problems(path), request))
+    return _task_set(request, take(SourceTable((Path(path),), Path(path).name), read_problems(path), request))
 
 
 def _request(
@@ -129,14 +140,14 @@ def _request(
     data_dir: Path | str | None,
     verifier: str | None,
     settings: Mapping[str, Any],
-) -> Request:
+) -> TaskRequest:
     # A task without named splits (the user's own data) takes any.
     if task.sizes and split not in task.sizes:
         raise RlcrError(f"{task.name} has no split {split!r}: {nearest(split, list(task.sizes))}")
     verifiers = [task.verifier, *task.also]
     if verifier is not None and verifier not in verifiers:
         raise RlcrError(f"{task.name} has no verifier {verifier!r}: {nearest(verifier, verifiers)}")
-    return Request(
+    return TaskRequest(
         task=task.name,
         split=split,
         seed=seed,
@@ -149,7 +160,7 @@ def _request(
     )
 
 
-def _task_set(request: Request, built: Built) -> TaskSet:
+def _task_set(request: TaskRequest, built: Built) -> TaskSet:
     check_ids(built.problems, built.source)
     used = sorted({problem.verifier for problem in built.problems})
     return TaskSet(

@@ -25,6 +25,7 @@ from typing import Any
 from rlcr.errors import RlcrError, nearest
 from rlcr.problem import Problem
 from rlcr.tasks.plumbing.seeded import rank
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 
 #: The paper trains on 10,000 examples; the test size is ours. (An exact evaluation needs no test set.)
 SIZES = {"train": 10_000, "test": 1_000}
@@ -173,3 +174,21 @@ def _draw_problem(task: Arms, split: str, seed: int, index: int) -> Problem:
         # Rounding may lift the point to the very end, which belongs to the last arm.
         draws.append(next((arm for arm, end in enumerate(reached) if point < end), task.arms - 1))
     return sequence_problem(task, draws[:-1], id=f"arms/{split}/{seed}-{index}", gold=draws[-1])
+
+
+def _build_task(request: TaskRequest) -> Built:
+    return Built(build(request.split, request.wanted, request.seed, **request.settings), _FROM_SEED)
+
+
+_FROM_SEED = "drawn from the seed"
+TASK = Task(
+    name="arms",
+    about="guess the next draw from one of K arms: a toy with a known optimum",
+    sizes=SIZES,
+    verifier="math",
+    metrics="exact expected accuracy, Brier and reward without sampling (arms_optimum)",
+    made_by=_FROM_SEED,
+    settings={"arms": 5, "min_draws": 0, "max_draws": 5, "prior": 1.0},
+    lists=("prior",),
+    build=_build_task,
+)

@@ -17,12 +17,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rlcr.problem import Problem
-from rlcr.tasks.plumbing.kept import kept
 from rlcr.tasks.plumbing.seeded import draw, rank, same_question_key
-from rlcr.tasks.plumbing.source import Source, Table, cell, find_files, open_table, text
+from rlcr.tasks.plumbing.source import Source, SourceTable, cell, find_files, open_table, text
 from rlcr.tasks.plumbing.tables import Row
 from rlcr.tasks.plumbing.take import take
-from rlcr.tasks.plumbing.task import Built, Request, Task
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 
 FINISHED = "bigmath/rlcr_digits_test"
 _POOL = ("bigmath/train", "bigmath/data/train")
@@ -37,15 +36,11 @@ _ONE_IN = 10
 _LONGEST_ANSWER = 19
 
 
-def build(request: Request) -> Built:
+def build(request: TaskRequest) -> Built:
     """The authors' finished test split whole, or problems drawn from the filtered pool."""
     table = open_table(SOURCE, request.split, request.data_dir)
     finished = find_files(request.data_dir, (FINISHED,)) if request.data_dir else ()
-    held_out = Table(finished if request.split == "train" else (), FINISHED)
-    return kept(request, [table, held_out], lambda: _build(request, table, held_out))
-
-
-def _build(request: Request, table: Table, held_out: Table) -> Built:
+    held_out = SourceTable(finished if request.split == "train" else (), FINISHED)
     if table.name.startswith(FINISHED):
         problems = (_problem(row, number, request) for number, row in enumerate(table.rows()))
         return take(table, problems, request, ["the authors' finished test split: no filter applied"])
@@ -76,7 +71,12 @@ def is_numeric(answer: str) -> bool:
 
 
 def _pool(
-    table: Table, request: Request, low: float, high: float, held_out: set[str], dropped: Counter[str]
+    table: SourceTable,
+    request: TaskRequest,
+    low: float,
+    high: float,
+    held_out: set[str],
+    dropped: Counter[str],
 ) -> Iterator[Problem]:
     for number, row in enumerate(table.rows()):
         rate = _solve_rate(row)
@@ -107,7 +107,7 @@ def _solve_rate(row: Row) -> float | None:
     return None if math.isnan(rate) else rate
 
 
-def _problem(row: Row, number: int, request: Request) -> Problem:
+def _problem(row: Row, number: int, request: TaskRequest) -> Problem:
     extras = {"source": cell(row, "source"), "solve_rate": _solve_rate(row)}
     return request.problem(number, text(row, "problem"), (text(row, "answer"),), **extras)
 

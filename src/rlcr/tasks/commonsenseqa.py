@@ -13,7 +13,7 @@ from rlcr.tasks.plumbing.choices import INSTRUCTION, choice_problem
 from rlcr.tasks.plumbing.source import Source, cell, text
 from rlcr.tasks.plumbing.tables import Row
 from rlcr.tasks.plumbing.take import build_rows
-from rlcr.tasks.plumbing.task import Built, Request, Task
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 
 SOURCE = Source(
     hub="tau/commonsense_qa",
@@ -32,12 +32,12 @@ SOURCE = Source(
 _OPTION = re.compile(r"^([A-Z])\) (.*)$", re.M)
 
 
-def build(request: Request) -> Built:
+def build(request: TaskRequest) -> Built:
     """All questions of a split. Every carrier gives the same problems."""
     return build_rows(SOURCE, request, _problem)
 
 
-def _problem(row: Row, number: int, request: Request) -> Problem:
+def _problem(row: Row, number: int, request: TaskRequest) -> Problem:
     stem, choices = _stem_and_choices(row)
     gold = text(row, "answerKey")
     if gold not in choices:

@@ -20,17 +20,17 @@ from typing import Any
 from rlcr.errors import RlcrError, nearest
 from rlcr.problem import Problem
 from rlcr.tasks.plumbing import hub
-from rlcr.tasks.plumbing.source import Table, cell, text
+from rlcr.tasks.plumbing.source import SourceTable, cell, text
 from rlcr.tasks.plumbing.tables import Row
 from rlcr.tasks.plumbing.take import take
-from rlcr.tasks.plumbing.task import Built, Request, Task
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 
 #: Not gym: it needs more of a problem than a table holds.
 VERIFIERS = ("exact", "math", "choice", "judge")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-def build(request: Request) -> Built:
+def build(request: TaskRequest) -> Built:
     """One problem a row."""
     if not request.settings["path"]:
         raise RlcrError("file: give the setting path, a .jsonl, .csv or .parquet file or a hub id")
@@ -38,13 +38,13 @@ def build(request: Request) -> Built:
     return take(table, (_problem(row, n, request) for n, row in enumerate(table.rows())), request)
 
 
-def _table(request: Request) -> Table:
+def _table(request: TaskRequest) -> SourceTable:
     name = request.settings["path"]
     path = Path(name)
     if path.exists() or path.suffix or not _HUB_ID.fullmatch(name):
         if not path.is_file():
             raise RlcrError(f"{path}: no such file")
-        return Table((path,), path.name)
+        return SourceTable((path,), path.name)
     found = hub.download(
         name,
         request.settings["config"],
@@ -52,10 +52,10 @@ def _table(request: Request) -> Table:
         request.settings["revision"],
         instead="give the path of a local .jsonl, .csv or .parquet file",
     )
-    return Table((found.path,), found.name)
+    return SourceTable((found.path,), found.name)
 
 
-def _problem(row: Row, number: int, request: Request) -> Problem:
+def _problem(row: Row, number: int, request: TaskRequest) -> Problem:
     settings = request.settings
     verifier = request.verifier
     if column := settings["verifier_column"]:

@@ -12,7 +12,7 @@ from rlcr.tasks.plumbing.seeded import shuffled
 from rlcr.tasks.plumbing.source import Source, text
 from rlcr.tasks.plumbing.tables import Row
 from rlcr.tasks.plumbing.take import build_rows
-from rlcr.tasks.plumbing.task import Built, Request, Task
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 
 SOURCE = Source(
     hub="Idavidrein/gpqa",
@@ -24,12 +24,12 @@ SOURCE = Source(
 _OPTIONS = ("Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
 
-def build(request: Request) -> Built:
+def build(request: TaskRequest) -> Built:
     """All questions."""
     return build_rows(SOURCE, request, _problem)
 
 
-def _problem(row: Row, number: int, request: Request) -> Problem:
+def _problem(row: Row, number: int, request: TaskRequest) -> Problem:
     stem = text(row, "Question")
     order = shuffled(_OPTIONS, request.seed, "options", stem)
     choices = {letter: text(row, column) for letter, column in zip("ABCD", order, strict=True)}

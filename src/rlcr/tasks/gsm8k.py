@@ -6,7 +6,7 @@ from rlcr.problem import Problem
 from rlcr.tasks.plumbing.source import Source, text
 from rlcr.tasks.plumbing.tables import Row
 from rlcr.tasks.plumbing.take import build_rows
-from rlcr.tasks.plumbing.task import Built, Request, Task
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 
 SOURCE = Source(
     hub="openai/gsm8k",
@@ -17,12 +17,12 @@ SOURCE = Source(
 )
 
 
-def build(request: Request) -> Built:
+def build(request: TaskRequest) -> Built:
     """All problems of a split."""
     return build_rows(SOURCE, request, _problem)
 
 
-def _problem(row: Row, number: int, request: Request) -> Problem:
+def _problem(row: Row, number: int, request: TaskRequest) -> Problem:
     solution = text(row, "answer")
     _, mark, gold = solution.rpartition("####")
     if not mark or not gold.strip():

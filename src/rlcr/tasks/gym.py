@@ -19,6 +19,7 @@ from typing import Any
 from rlcr.errors import RlcrError, nearest
 from rlcr.problem import Problem
 from rlcr.tasks.plumbing.seeded import rank
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 from rlcr.verify.gym import make_problems
 
 #: Some datasets take a second for each problem, hence no larger ones.
@@ -54,3 +55,25 @@ def build(split: str, size: int | None, seed: int, *, dataset: str, **settings: 
         )
         for problem in make_problems(dataset, settings, own_seed, size)
     ]
+
+
+def _build_task(request: TaskRequest) -> Built:
+    settings = dict(request.settings)
+    dataset = settings.pop("dataset")
+    if not dataset:
+        raise RlcrError("gym: give the setting dataset, the name of a reasoning-gym dataset")
+    problems = build(request.split, request.wanted, request.seed, dataset=dataset, **settings)
+    return Built(problems, f"reasoning-gym {dataset}")
+
+
+TASK = Task(
+    name="gym",
+    about="any reasoning-gym dataset by name",
+    sizes=SIZES,
+    verifier="gym",
+    metrics="correct is a score of exactly 1.0",
+    made_by="reasoning-gym",
+    settings={"dataset": ""},
+    open_settings=True,
+    build=_build_task,
+)

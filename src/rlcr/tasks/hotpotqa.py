@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlcr.problem import Problem
-from rlcr.tasks.plumbing.kept import kept
 from rlcr.tasks.plumbing.seeded import draw, rank, same_question_key, shuffled
-from rlcr.tasks.plumbing.source import Source, Table, cell, open_table, text
+from rlcr.tasks.plumbing.source import Source, SourceTable, cell, open_table, text
 from rlcr.tasks.plumbing.tables import Row
-from rlcr.tasks.plumbing.task import Built, Request, Task
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 
 SOURCE = Source(
     hub="hotpotqa/hotpot_qa",
@@ -85,19 +84,19 @@ class _LeftOut:
         return notes
 
 
-def build_distractor(request: Request) -> Built:
+def build_distractor(request: TaskRequest) -> Built:
     """Both gold paragraphs and six others."""
     table = open_table(SOURCE, request.split, request.data_dir)
-    return kept(request, [table], lambda: _build(request, table, gold_counts=(GOLD,)))
+    return _build(request, table, gold_counts=(GOLD,))
 
 
-def build_modified(request: Request) -> Built:
+def build_modified(request: TaskRequest) -> Built:
     """No, one or both gold paragraphs, in exact thirds, among eight."""
     table = open_table(SOURCE, request.split, request.data_dir)
-    return kept(request, [table], lambda: _build(request, table, gold_counts=(0, 1, GOLD)))
+    return _build(request, table, gold_counts=(0, 1, GOLD))
 
 
-def _build(request: Request, table: Table, gold_counts: tuple[int, ...]) -> Built:
+def _build(request: TaskRequest, table: SourceTable, gold_counts: tuple[int, ...]) -> Built:
     left_out = _LeftOut()
     usable = _usable(table.rows(), request.seed, PARAGRAPHS - min(gold_counts), left_out)
     drawn = draw(usable, request.wanted, lambda question: question.place)
@@ -124,7 +123,7 @@ def _usable(rows: Iterator[Row], seed: int, others_needed: int, left_out: _LeftO
             yield question
 
 
-def _problem(question: _Question, gold_count: int, request: Request) -> Problem:
+def _problem(question: _Question, gold_count: int, request: TaskRequest) -> Problem:
     def mixed(paragraphs: list[str], step: str) -> list[str]:
         return shuffled(paragraphs, request.seed, step, question.id)
 

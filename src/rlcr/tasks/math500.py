@@ -6,7 +6,7 @@ from rlcr.problem import Problem
 from rlcr.tasks.plumbing.source import Source, text
 from rlcr.tasks.plumbing.tables import Row
 from rlcr.tasks.plumbing.take import build_rows
-from rlcr.tasks.plumbing.task import Built, Request, Task
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 
 SOURCE = Source(
     hub="HuggingFaceH4/MATH-500",
@@ -16,12 +16,12 @@ SOURCE = Source(
 )
 
 
-def build(request: Request) -> Built:
+def build(request: TaskRequest) -> Built:
     """All problems."""
     return build_rows(SOURCE, request, _problem)
 
 
-def _problem(row: Row, number: int, request: Request) -> Problem:
+def _problem(row: Row, number: int, request: TaskRequest) -> Problem:
     key = text(row, "unique_id").removeprefix("test/").removesuffix(".json")
     extras = {name: row.cells[name] for name in ("subject", "level") if name in row.cells}
     return request.problem(key, text(row, "problem"), (text(row, "answer"),), **extras)

@@ -12,7 +12,7 @@ from rlcr.problem import Problem
 from rlcr.tasks.plumbing.source import Source, text
 from rlcr.tasks.plumbing.tables import Row
 from rlcr.tasks.plumbing.take import build_rows
-from rlcr.tasks.plumbing.task import Built, Request, Task
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 
 SOURCE = Source(
     hub="basicv8vc/SimpleQA",
@@ -21,12 +21,12 @@ SOURCE = Source(
 )
 
 
-def build(request: Request) -> Built:
+def build(request: TaskRequest) -> Built:
     """All questions."""
     return build_rows(SOURCE, request, _problem)
 
 
-def _problem(row: Row, number: int, request: Request) -> Problem:
+def _problem(row: Row, number: int, request: TaskRequest) -> Problem:
     # A carrier renamed the columns, so that its `question` is upstream's `problem`.
     gold = text(row, "true_answer", "answer")
     return request.problem(number, text(row, "problem", "question"), (gold,), **_metadata(row))

@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rlcr.problem import Problem
-from rlcr.tasks.plumbing.kept import kept
-from rlcr.tasks.plumbing.source import Source, Table, cell, open_table, text
+from rlcr.tasks.plumbing.source import Source, cell, open_table, text
 from rlcr.tasks.plumbing.tables import Row
 from rlcr.tasks.plumbing.take import take
-from rlcr.tasks.plumbing.task import Built, Request, Task
+from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 
 FINISHED = "triviaqa/rlcr_nocontext_2000"
 SOURCE = Source(
@@ -28,13 +27,9 @@ SOURCE = Source(
 )
 
 
-def build(request: Request) -> Built:
+def build(request: TaskRequest) -> Built:
     """The authors' finished file whole, or questions with few aliases from the validation set."""
     table = open_table(SOURCE, request.split, request.data_dir)
-    return kept(request, [table], lambda: _build(request, table))
-
-
-def _build(request: Request, table: Table) -> Built:
     finished = table.name.startswith(FINISHED)
     limit = None if finished else request.settings["max_aliases"]
     seen: Counter[str] = Counter()
@@ -45,7 +40,7 @@ def _build(request: Request, table: Table) -> Built:
 
 
 def _problems(
-    rows: Iterator[Row], request: Request, limit: int | None, seen: Counter[str]
+    rows: Iterator[Row], request: TaskRequest, limit: int | None, seen: Counter[str]
 ) -> Iterator[Problem]:
     for row in rows:
         aliases = _aliases(row)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rlcr.problem import Problem
-from rlcr.tasks.plumbing.task import Request
+from rlcr.tasks.plumbing.task import TaskRequest
 
 INSTRUCTION = "Put the letter of the right option alone inside the answer tags."
 
 
 def choice_problem(
-    request: Request, key: str | int, stem: str, choices: Mapping[str, str], gold: str, **extras: str
+    request: TaskRequest, key: str | int, stem: str, choices: Mapping[str, str], gold: str, **extras: str
 ) -> Problem:
     """The question with its lettered options, one a line.
 

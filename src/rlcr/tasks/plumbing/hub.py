@@ -1,24 +1,29 @@
 """Rows from the Hugging Face hub, kept on disk so that the next call needs no network.
 
-A download is one JSON Lines file in the cache (:mod:`rlcr.tasks.plumbing.cache`), named after its commit.
-
-What is in the cache wins over the hub: a task gives the same problems every time, even where "main" has
-moved. Remove the file to follow it.
+A download is one JSON Lines file in the cache, named after its commit and the hash of its own bytes: it is
+whole or absent, and one whose bytes no longer fit its name is fetched again. ``datasets`` has a cache of its
+own below; this one is asked first because it needs neither that library nor half a minute of retries to be
+read offline, and because it wins over the hub: a task gives the same problems every time, even where "main"
+has moved. Remove the file to follow it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
-from rlcr.files import cache_folder
-from rlcr.tasks.plumbing import cache
+from rlcr.files import cache_folder, file_sha256, new_file
 
 _PATIENCE = 20  # seconds
+_NAME = re.compile(r"(.+)\.([0-9a-f]{64})\.jsonl")
 
 
 @dataclass(frozen=True)
@@ -38,10 +43,10 @@ def download(
     """
     place = f"{config}/{split}" if config else split
     folder = cache_folder() / "hub" / hub_id.replace("/", "--") / place.replace("/", "--") / revision
-    path = cache.find(folder)
+    path = _stored(folder)
     if path is None:
         commit, rows = _fetch(hub_id, config, split, revision, instead)
-        path = cache.store(folder, commit, _lines(rows, hub_id))
+        path = _store(folder, commit, _lines(rows, hub_id))
     commit = path.name.split(".")[0]
     return Download(path, f"hub:{hub_id}@{commit}/{place}")
 
@@ -76,3 +81,26 @@ def _lines(rows: Any, hub_id: str) -> Iterator[str]:
         empty = False
     if empty:
         raise RlcrError(f"{hub_id}: the dataset has no rows")
+
+
+def _stored(folder: Path) -> Path | None:
+    """A download in that folder whose bytes are what they were."""
+    for path in sorted(folder.glob("*.jsonl")):
+        match = _NAME.fullmatch(path.name)
+        if match and file_sha256([path]) == match.group(2):
+            return path
+    return None
+
+
+def _store(folder: Path, commit: str, lines: Iterable[str]) -> Path:
+    digest = hashlib.sha256()
+    # Its name holds its hash, known only at the end; till then it has one that nobody looks for.
+    unnamed = folder / f"{commit}.{secrets.token_hex(4)}"
+    with new_file(unnamed) as out:
+        for line in lines:
+            data = line.encode(errors="backslashreplace")  # half a character: as JSON escapes it
+            digest.update(data)
+            out.write(data)
+    path = folder / f"{commit}.{digest.hexdigest()}.jsonl"
+    os.replace(unnamed, path)
+    return path

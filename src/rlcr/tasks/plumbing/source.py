@@ -46,7 +46,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Table:
+class SourceTable:
     """The rows of one split: files on this disk, and a name that means the same on every machine."""
 
     paths: tuple[Path, ...]
@@ -64,16 +64,16 @@ class Table:
             yield from _rows(path)
 
 
-def open_table(source: Source, split: str, data_dir: Path | None) -> Table:
+def open_table(source: Source, split: str, data_dir: Path | None) -> SourceTable:
     """The table of a split, from ``data_dir`` or else from the hub."""
     names = source.files.get(split, ())
     if data_dir is not None and (found := find_files(data_dir, names)):
-        return Table(found, " + ".join(path.relative_to(data_dir).as_posix() for path in found))
+        return SourceTable(found, " + ".join(path.relative_to(data_dir).as_posix() for path in found))
     place = data_dir or "a directory named by --data-dir or RLCR_DATA"
     instead = f"put the rows in {place} as {' or '.join(names)} ({', '.join(ENDINGS)})"
     download = hub.download(source.hub, source.config, source.splits[split], source.revision, instead=instead)
     notes = ["no file of this task in the data directory: read from the hub"] if data_dir else []
-    return Table((download.path,), download.name, notes)
+    return SourceTable((download.path,), download.name, notes)
 
 
 def find_files(data_dir: Path, names: tuple[str, ...]) -> tuple[Path, ...]:

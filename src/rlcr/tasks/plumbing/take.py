@@ -7,25 +7,24 @@ from collections.abc import Callable, Iterable
 
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
-from rlcr.tasks.plumbing.kept import kept
 from rlcr.tasks.plumbing.seeded import draw, rank
-from rlcr.tasks.plumbing.source import Source, Table, open_table
+from rlcr.tasks.plumbing.source import Source, SourceTable, open_table
 from rlcr.tasks.plumbing.tables import Row
-from rlcr.tasks.plumbing.task import Built, Request
+from rlcr.tasks.plumbing.task import Built, TaskRequest
 
 
-def build_rows(source: Source, request: Request, to_problem: Callable[[Row, int, Request], Problem]) -> Built:
+def build_rows(
+    source: Source, request: TaskRequest, to_problem: Callable[[Row, int, TaskRequest], Problem]
+) -> Built:
     """Build every row of the source's split. ``to_problem`` gets the row and its number, from 0."""
     table = open_table(source, request.split, request.data_dir)
-
-    def build() -> Built:
-        problems = (to_problem(row, number, request) for number, row in enumerate(table.rows()))
-        return take(table, problems, request)
-
-    return kept(request, [table], build)
+    problems = (to_problem(row, number, request) for number, row in enumerate(table.rows()))
+    return take(table, problems, request)
 
 
-def take(table: Table, problems: Iterable[Problem], request: Request, notes: Iterable[str] = ()) -> Built:
+def take(
+    table: SourceTable, problems: Iterable[Problem], request: TaskRequest, notes: Iterable[str] = ()
+) -> Built:
     """Take the wanted number of problems: drawn with the seed, kept in the order of the source."""
     numbered = list(enumerate(problems))
     check_ids((problem for _, problem in numbered), table.name)  # the draw would swallow repeats

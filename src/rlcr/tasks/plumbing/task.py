@@ -10,12 +10,12 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
-from rlcr.tasks.plumbing import built
+from rlcr.tasks.plumbing import problem_files
 from rlcr.tasks.plumbing.source import Source
 
 
 @dataclass(frozen=True)
-class Request:
+class TaskRequest:
     """One call of :func:`rlcr.tasks.load`, checked and with every default filled in.
 
     ``size`` is what the user asked for; ``None`` means the paper's size, ``usual_size``, or the whole
@@ -80,7 +80,7 @@ class Task:
     about: str
     sizes: Mapping[str, int | None]
     verifier: str
-    build: Callable[[Request], Built]
+    build: Callable[[TaskRequest], Built]
     also: tuple[str, ...] = ()
     instruction: str = ""
     metrics: str = ""
@@ -114,7 +114,7 @@ class TaskSet:
     @cached_property
     def sha256(self) -> str:
         """The hash of the built set: of the bytes that ``rlcr tasks build`` writes."""
-        return built.sha256(self.problems)
+        return problem_files.sha256(self.problems)
 
     def provenance(self) -> dict[str, Any]:
         """What goes into every result, ready for JSON."""
