@@ -171,12 +171,12 @@ def _quickstart(job: Job, folder: Path) -> tuple[Any, float]:
     from rlcr.training.data import load_problems, prepare_problems
     from rlcr.training.embedded import build
     from rlcr.training.grpo import CalibrationTrainer
+    from rlcr.training.measurements import measure_update
     from rlcr.training.recipes import load_recipe
     from rlcr.training.recipes.checks import reward_of
     from rlcr.training.rollouts import RolloutLog
     from rlcr.training.run import dataset, grpo_config
     from rlcr.training.update import Example
-    from rlcr.training.watch import measure_update
 
     recipe = load_recipe("tiny-arms-brier").recipe
     recipe = recipe.model_copy(

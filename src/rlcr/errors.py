@@ -17,3 +17,18 @@ def nearest(name: str, known: list[str]) -> str:
     close = get_close_matches(name, known, n=1)
     names = ", ".join(known)
     return f"did you mean {close[0]}? Known: {names}" if close else f"known: {names}"
+
+
+def need(what: str, *packages: str, install: str = 'pip install "rlcr[train]"') -> None:
+    """Raise if a package is not installed, and say how to get it; none of them is imported.
+
+    >>> need("training", "json")
+    >>> need("training", "json", "no_such_package")
+    Traceback (most recent call last):
+    rlcr.errors.RlcrError: training needs no_such_package, which is not installed: pip install "rlcr[train]"
+    """
+    from importlib.util import find_spec
+
+    if missing := [package for package in packages if find_spec(package) is None]:
+        which = "which is not" if len(missing) == 1 else "which are not"
+        raise RlcrError(f"{what} needs {', '.join(missing)}, {which} installed: {install}")

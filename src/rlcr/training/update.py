@@ -38,9 +38,9 @@ from rlcr.reward import Reward
 from rlcr.sample.tokens import token_spans
 from rlcr.training.credit import part_advantages, token_credit
 from rlcr.training.data import RenderedPrompt
+from rlcr.training.early_verdicts import EarlyVerdicts
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import Rollout, rollouts_of
-from rlcr.training.verdicts import EarlyVerdicts
 from rlcr.verify import Grading
 
 #: How tokens become text.

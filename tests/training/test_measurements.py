@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from rlcr.errors import RlcrError
+from rlcr.training import measurements
+from rlcr.training.measurements import UpdateLog, measure_update, read_updates
 from rlcr.training.rollouts import Rollout
-from rlcr.training.watch import UpdateLog, measure_update, read_updates
 
 ANSWERS = ["Paris", "", "-1", "I don't know.", "1", "I do not know", "i know", "-1.0"]
 ABSTENTIONS = {"-1", "I don't know.", "I do not know"}
@@ -107,7 +107,7 @@ def slow_measure(rollouts: list[Rollout], group: int) -> dict[str, Any]:
 
 
 def check(rollouts: list[Rollout], group: int) -> dict[str, Any]:
-    measured = measure_update(rollouts, group)
+    measured = measure_update(rollouts, group, "-1")
     expected = slow_measure(rollouts, group)
     assert list(measured["parts"]) == list(expected["parts"])
     assert measured.pop("parts") == pytest.approx(expected.pop("parts"), abs=1e-12)
@@ -163,17 +163,20 @@ def test_groups_that_do_not_come_out_even() -> None:
         measure_update(random_rollouts(0, 6), 4)
 
 
-def test_it_is_quick() -> None:
+def test_what_a_task_lets_a_model_answer_instead_is_an_abstention_there_only() -> None:
+    rollouts = random_rollouts(3, 64)
+    instead = sum(rollout.answer == "-1" for rollout in rollouts)
+    assert instead
+    shares = [measure_update(rollouts, 4, abstention)["abstained"] for abstention in ("-1", "")]
+    assert shares[0] - shares[1] == pytest.approx(instead / 64)
+
+
+def test_many_answers_are_alike_and_each_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = []
+    monkeypatch.setattr(measurements, "abstains", looked_at.append)
     rollouts = random_rollouts(3, 2048)
     measure_update(rollouts, 32)
-
-    def seconds() -> float:
-        start = time.perf_counter()
-        measure_update(rollouts, 32)
-        return time.perf_counter() - start
-
-    # A few milliseconds; ten times that, since the machine may be busy.
-    assert min(seconds() for _ in range(5)) < 0.05
+    assert len(looked_at) == len({rollout.answer for rollout in rollouts}) <= len(ANSWERS) + 1
 
 
 def test_the_file_of_updates(tmp_path: Path) -> None:

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from rlcr.errors import RlcrError
+from rlcr.errors import RlcrError, need
 from rlcr.sample.loading import find_device
 from rlcr.training.recipes.settings import Recipe
 
@@ -49,8 +48,8 @@ def check_machine(recipe: Recipe) -> None:
         "trackio": "trackio" in recipe.report_to,
     }
     for package, wanted in needed.items():
-        if wanted and find_spec(package) is None:
-            raise RlcrError(f"this recipe needs {package}, which is not installed: pip install {package}")
+        if wanted:
+            need("this recipe", package, install=f"pip install {package}")
     if recipe.kl and (Path(recipe.model) / "adapter_config.json").exists():
         raise RlcrError(
             f"{recipe.model}: kl pulls towards the start, which cannot be an adapter; merge it first"
