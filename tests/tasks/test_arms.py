@@ -1,12 +1,12 @@
 import json
 import math
-import time
 from collections import Counter
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
+from tests.counting import calls_of
 
 from rlcr.errors import RlcrError
 from rlcr.metrics import auroc, ece
@@ -349,10 +349,11 @@ def test_bad_policies(policy, message: str):
         exact_evaluation(DEFAULT, policy)
 
 
-def test_fast_enough_to_run_during_training():
+def test_work_does_not_grow_with_the_sequences_or_samples():
     best = optimum(DEFAULT)
     samples = (np.tile(best.answers_S[:, None], 8), np.tile(best.confidences_S[:, None], 8))
-    exact_evaluation(DEFAULT, samples)
-    start = time.perf_counter()
-    exact_evaluation(DEFAULT, samples)
-    assert time.perf_counter() - start < 0.5
+    exact_evaluation(DEFAULT, samples)  # once, for what is remembered of the task
+    more = tuple(np.tile(values, 4) for values in samples)
+    calls = calls_of(lambda: exact_evaluation(DEFAULT, samples))
+    assert calls < 1000  # of 31,248 samples: arrays do the work
+    assert calls_of(lambda: exact_evaluation(DEFAULT, more)) < 1.1 * calls

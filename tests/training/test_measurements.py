@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
+from tests.counting import calls_of
 
 from rlcr.errors import RlcrError
-from rlcr.training import measurements
 from rlcr.training.measurements import UpdateLog, measure_update, read_updates
 from rlcr.training.rollouts import Rollout
 
@@ -171,12 +171,11 @@ def test_what_a_task_lets_a_model_answer_instead_is_an_abstention_there_only() -
     assert shares[0] - shares[1] == pytest.approx(instead / 64)
 
 
-def test_many_answers_are_alike_and_each_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at = []
-    monkeypatch.setattr(measurements, "abstains", looked_at.append)
-    rollouts = random_rollouts(3, 2048)
-    measure_update(rollouts, 32)
-    assert len(looked_at) == len({rollout.answer for rollout in rollouts}) <= len(ANSWERS) + 1
+def test_work_grows_with_the_rollouts_and_no_faster() -> None:
+    small, large = random_rollouts(3, 2048), random_rollouts(3, 8192)
+    calls = calls_of(lambda: measure_update(small, 32))
+    assert calls < 10 * len(small)
+    assert calls_of(lambda: measure_update(large, 32)) < 5 * calls
 
 
 def test_the_file_of_updates(tmp_path: Path) -> None:
