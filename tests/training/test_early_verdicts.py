@@ -40,7 +40,7 @@ def test_what_was_not_started_is_given_up(monkeypatch: Any) -> None:
         return verify(problems, answers, grading=grading)
 
     monkeypatch.setattr(early_verdicts, "verify", slow)
-    monkeypatch.setattr(early_verdicts.POOL, "size", 1)
+    monkeypatch.setattr(early_verdicts, "_THREADS", 1)
     with EarlyVerdicts("strict") as early:
         for number in range(5):
             early.begin(HALF, str(number))

@@ -166,14 +166,20 @@ def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
 
     ``bonus`` is added to the objective for each nat of entropy of a token.
     """
+    # Each prompt is continued ``group`` times. What takes long to verify is begun while sampling goes on.
     with EarlyVerdicts(learner.grading) as verdicts:
         sampled = sample(learner, batch, verdicts)
+        # Reward of a response: the weighted sum of its parts, such as format, correctness, calibration.
         scored = score(learner, sampled, verdicts)
-    samples = weigh(learner, credit(learner, scored))
+    # Advantage of a token: the parts of the reward that act on it, each minus its mean in the group.
+    samples = credit(learner, scored)
+    # Weight of a token: 1 / number of tokens that count in the whole update.
+    samples = weigh(learner, samples)
     passes = cut(learner, samples, everything=bool(bonus or learner.recipe.kl))
     total, learned, spare = torch.zeros((), device=learner.accelerator.device), [], []
     for number, part in enumerate(passes, start=1):
         with synchronising(learner, last=number == len(passes)):
+            # The sum over tokens of weight x (-advantage x ratio - bonus x entropy + kl x KL).
             loss, sums = loss_of(learner, part, bonus)
             learner.accelerator.backward(loss, **_backward_options(learner))
         total += loss.detach()
