@@ -107,16 +107,17 @@ def evaluate(model: Any, tokenizer: Any) -> str:
     completions = sample(model, tokenizer, read_prompts(tokenizer, sequence_problems(task)), greedy=True)
     texts = tokenizer.batch_decode(completions, skip_special_tokens=True)
     responses = [parse(text, REWARD.format) for text in texts]
-    answers = read_answers(task, [response.answer for response in responses])
-    result = exact_evaluation(task, (answers, [response.confidence for response in responses]))
+    answers: Any = read_answers(task, [response.answer for response in responses])
+    confidences: Any = [response.confidence for response in responses]
+    result = exact_evaluation(task, (answers, confidences))
     auroc = "n/a" if result.auroc is None else f"{result.auroc:.3f}"
     return (
         f"| {result.accuracy:8.3f} | {auroc:>5} | {result.brier:5.3f} | {result.ece:5.3f} |"
-        f" {result.share or 0:26.1%} |"
+        f" {result.share or 0:27.1%} |"
     )
 
 
-def main(updates: int = 300, prompts: int = 256, group: int = 4, lr: float = 3e-4, seed: int = 0) -> None:
+def main(updates: int = 200, prompts: int = 128, group: int = 4, lr: float = 5e-4, seed: int = 0) -> None:
     """Train the embedded model, and show what it was worth before and after."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)

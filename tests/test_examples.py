@@ -3,17 +3,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from examples import rlcr_minimal
 from tests.training.test_gradients import MIXED, error, exact_model
 from tests.training.updates import encode, examples, recipe, tiny_tokenizer, update
-
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "examples"))
-
-import rlcr_minimal  # noqa: E402
 
 
 def test_its_gradient_is_the_trainers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,5 +42,6 @@ def test_it_trains(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
 
 
 def test_it_fits_on_a_few_screens() -> None:
+    assert rlcr_minimal.__file__
     lines = Path(rlcr_minimal.__file__).read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 150

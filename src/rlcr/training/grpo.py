@@ -185,6 +185,6 @@ def entropy_bonus(recipe: Recipe, done: int, total: int) -> float:
     return recipe.entropy * max(0.0, 1.0 - done / (total * recipe.entropy_until))
 
 
-def _no_reward(**_: Any) -> list[float]:
+def _no_reward(**_: Any) -> list[float | None]:
     """TRL wants a function of rewards; it never gets to call it."""
     raise NotImplementedError("rewards are those of rlcr.training.update")
