@@ -39,7 +39,7 @@ from typing import Any
 
 from recording import record
 from smollm2 import model_folder
-from stopwatch import TOKENS, count_tokens, matmul_rate, steps_callback, time_method
+from stopwatch import TOKENS, count_tokens, matmul_rate, steps_callback, time_call
 
 ROUNDS = 3
 QUICKSTART = "quickstart"
@@ -75,9 +75,16 @@ def measure(job: Job) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         prepare = _quickstart if job.shape == QUICKSTART else _large
         trainer, rate = prepare(job, Path(folder))
-        count_tokens(trainer, phases)
-        time_method(trainer, "_generate_and_score_completions", phases, "sampling", clock)
-        time_method(trainer, "training_step", phases, "training_step", clock)
+        if job.side == "stock":
+            count_tokens(trainer, "_generate_and_score_completions", phases)
+            time_call(trainer, "_generate_and_score_completions", phases, "sampling", clock)
+        else:
+            from rlcr.training import update
+
+            count_tokens(update, "credit", phases)
+            for step in ("sample", "score", "credit"):
+                time_call(update, step, phases, "sampling", clock)
+        time_call(trainer, "training_step", phases, "training_step", clock)
         trainer.add_callback(steps_callback(phases, steps, clock))
         trainer.train()
     kept = steps[1:]  # the first one warms up
@@ -95,10 +102,11 @@ def _large(job: Job, folder: Path) -> tuple[Any, float]:
     from rlcr.problem import Problem
     from rlcr.sample.loading import load
     from rlcr.training.data import RenderedPrompt
-    from rlcr.training.grpo import CalibrationTrainer, Example
+    from rlcr.training.grpo import CalibrationTrainer
     from rlcr.training.recipes.checks import reward_of
     from rlcr.training.recipes.settings import Recipe
     from rlcr.training.run import grpo_config
+    from rlcr.training.update import Example
 
     prompt, completion, group = job.sizes
     model, tokenizer = load(model_folder(), device="cpu", dtype="float32")
@@ -132,22 +140,17 @@ def _large(job: Job, folder: Path) -> tuple[Any, float]:
         trainer.generation_config.eos_token_id = None
         trainer.eos_token_ids = []
     else:
+        from rlcr.training import update
 
-        class Drawn(CalibrationTrainer):
-            """All completions are malformed, and nothing would be learned from equal rewards."""
-
-            def _calculate_rewards(self, *given: Any) -> Any:
-                table = super()._calculate_rewards(*given)
-                self._advantages = {name: rewards - rewards.mean() for name in self._advantages}
-                return table
-
+        # All completions are malformed, and nothing would be learned from equal rewards.
+        update.part_advantages = lambda parts, *_: {name: rewards - rewards.mean() for name in parts}
         ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
         examples = [
             Example(Problem(str(i), "", ("1",), "exact"), RenderedPrompt(text, array("i", tokens)))
             for i, (text, tokens) in enumerate(zip(texts, ids, strict=True))
         ]
         tokenizer.eos_token = None
-        trainer = Drawn(
+        trainer = CalibrationTrainer(
             model,
             recipe=recipe,
             reward=reward_of(recipe),
@@ -167,12 +170,13 @@ def _quickstart(job: Job, folder: Path) -> tuple[Any, float]:
     from rlcr.sample.loading import load
     from rlcr.training.data import load_problems, prepare_problems
     from rlcr.training.embedded import build
-    from rlcr.training.grpo import CalibrationTrainer, Example
+    from rlcr.training.grpo import CalibrationTrainer
+    from rlcr.training.measurements import measure_update
     from rlcr.training.recipes import load_recipe
     from rlcr.training.recipes.checks import reward_of
     from rlcr.training.rollouts import RolloutLog
     from rlcr.training.run import dataset, grpo_config
-    from rlcr.training.watch import measure_update
+    from rlcr.training.update import Example
 
     recipe = load_recipe("tiny-arms-brier").recipe
     recipe = recipe.model_copy(
@@ -183,7 +187,6 @@ def _quickstart(job: Job, folder: Path) -> tuple[Any, float]:
     examples = [Example(*pair) for pair in zip(prepared.problems, prepared.prompts, strict=True)]
     args, reward = grpo_config(recipe, folder), reward_of(recipe)
     if job.side == "stock":
-        args.reward_weights = None
 
         def total(completions: list[str], index: list[int], **_: Any) -> list[float | None]:
             return reward.score(completions, [examples[at].problem for at in index]).rewards.totals()
@@ -222,7 +225,6 @@ def _cut(args: Any, recipe: Any, micro: int) -> Any:
     steps = recipe.completions // micro
     return replace(
         args,
-        reward_weights=None,
         per_device_train_batch_size=micro,
         gradient_accumulation_steps=steps,
         steps_per_generation=steps,

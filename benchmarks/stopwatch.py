@@ -9,9 +9,9 @@ from typing import Any
 TOKENS = ("prompt_tokens", "completion_tokens")
 
 
-def time_method(trainer: Any, name: str, phases: dict[str, float], phase: str, clock: Any) -> None:
-    """Add the seconds of each call of a method to a phase."""
-    method = getattr(trainer, name)
+def time_call(owner: Any, name: str, phases: dict[str, float], phase: str, clock: Any) -> None:
+    """Add the seconds of each call of a method, or of a module's function, to a phase."""
+    method = getattr(owner, name)
 
     def timed(*args: Any, **kwargs: Any) -> Any:
         started = clock()
@@ -20,24 +20,27 @@ def time_method(trainer: Any, name: str, phases: dict[str, float], phase: str, c
         finally:
             phases[phase] += clock() - started
 
-    setattr(trainer, name, timed)
+    setattr(owner, name, timed)
 
 
-def count_tokens(trainer: Any, phases: dict[str, float]) -> None:
-    """How many tokens of prompts and completions a step has, each row by itself."""
-    method = trainer._generate_and_score_completions
+def count_tokens(owner: Any, name: str, phases: dict[str, float]) -> None:
+    """How many tokens of prompts and completions a step has, each row by itself.
+
+    Seen in what our ``credit`` or TRL's ``_generate_and_score_completions`` returns.
+    """
+    method = getattr(owner, name)
 
     def counted(*args: Any, **kwargs: Any) -> Any:
-        made = method(*args, **kwargs)
-        if "samples" in made:
-            found = [sum(len(getattr(s, name)) for s in made["samples"]) for name in ("prompt", "completion")]
+        result = method(*args, **kwargs)
+        if isinstance(result, list):
+            counts = [sum(len(getattr(s, name)) for s in result) for name in ("prompt", "completion")]
         else:
-            found = [int(made[name].sum()) for name in ("prompt_mask", "completion_mask")]
-        for name, tokens in zip(TOKENS, found, strict=True):
+            counts = [int(result[name].sum()) for name in ("prompt_mask", "completion_mask")]
+        for name, tokens in zip(TOKENS, counts, strict=True):
             phases[name] += tokens
-        return made
+        return result
 
-    trainer._generate_and_score_completions = counted
+    setattr(owner, name, counted)
 
 
 def steps_callback(phases: dict[str, float], steps: list[dict[str, float]], clock: Any) -> Any:

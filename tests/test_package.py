@@ -66,8 +66,8 @@ engine
 sample
 many
 evaluate
-confidence
 training
+confidence
 report
 quickstart
 cli

@@ -37,3 +37,18 @@ def named(error: Exception) -> str:
     message = " ".join(str(error).split())
     name = type(error).__name__
     return f"{name}: {message[:200]}" if message else name
+
+
+def need(what: str, *packages: str, install: str = 'pip install "rlcr[train]"') -> None:
+    """Raise if a package is not installed, and say how to get it; none of them is imported.
+
+    >>> need("training", "json")
+    >>> need("training", "json", "no_such_package")
+    Traceback (most recent call last):
+    rlcr.errors.RlcrError: training needs no_such_package, which is not installed: pip install "rlcr[train]"
+    """
+    from importlib.util import find_spec
+
+    if missing := [package for package in packages if find_spec(package) is None]:
+        which = "which is not" if len(missing) == 1 else "which are not"
+        raise RlcrError(f"{what} needs {', '.join(missing)}, {which} installed: {install}")

@@ -18,7 +18,7 @@ from rlcr.evaluate.results import Results, TaskResult
 from rlcr.evaluate.score import score
 from rlcr.problem import Problem
 from rlcr.reward import get_reward
-from rlcr.training.verdicts import EarlyVerdicts
+from rlcr.training.early_verdicts import EarlyVerdicts
 from rlcr.verify import Verdict
 
 POISON = "poison"

@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import Call, ModelServer
 from tests.evaluate.test_evaluate import capitals, comparable, country_of, good_reply, needy_reply, records_of
+from tests.servers import Call, ModelServer
 
-from rlcr.evaluate.compare import compare_runs
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
-from rlcr.evaluate.judge import RememberingJudge
+from rlcr.evaluate.compare import compare_runs
 from rlcr.evaluate.export import export
+from rlcr.evaluate.judge import RememberingJudge
 from rlcr.evaluate.methods import FORCED_ANSWER, FORCED_CONFIDENCE
-from rlcr.problem import Problem
 from rlcr.evaluate.progress import RunProgress
-from rlcr.runs.store import Appender, Run, locked
 from rlcr.evaluate.results import load_results
+from rlcr.problem import Problem
+from rlcr.runs.store import Appender, Run, locked
 from rlcr.sample import Completion, Request, Sampling
 from rlcr.sample.endpoint import EndpointSampler
 from rlcr.sample.opening import Access, open_sampler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -390,10 +391,10 @@ def test_training_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
 
 def test_training_without_its_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(
-        training, "find_spec", lambda package: None if package in ("torch", "trl") else object()
+        importlib.util, "find_spec", lambda package: None if package in ("torch", "trl") else object()
     )
     with pytest.raises(
-        RlcrError, match=r'training needs torch, trl, not installed here: .*pip install "rlcr\[train\]"'
+        RlcrError, match=r'training needs torch, trl, which are not installed: .*pip install "rlcr\[train\]"'
     ):
         training.train("smollm2-rlcr", out=tmp_path / "run")
 

@@ -21,8 +21,8 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate.methods import stored_method
 from rlcr.runs.store import locked
 from rlcr.sample.loading import load
+from rlcr.training.measurements import read_updates
 from rlcr.training.rollouts import read_rollouts
-from rlcr.training.watch import read_updates
 
 RECIPE = """\
 model: {model}
@@ -173,7 +173,7 @@ def test_either_sampler_will_do(sampler: str, recipe: Path, tmp_path: Path) -> N
 
 def test_changed_settings_are_refused_on_resume(recipe: Path, tmp_path: Path) -> None:
     rlcr.train(str(recipe), out=tmp_path / "run", updates=1)
-    with pytest.raises(RlcrError, match="lr: 0.01 then, 0.02 now"):
+    with pytest.raises(RlcrError, match="lr was 0.01, is 0.02"):
         rlcr.train(str(recipe), out=tmp_path / "run", updates=1, lr=0.02, resume=True)
     # Before any problem is loaded: gym would ask for the name of a data set.
     with pytest.raises(RlcrError, match="eval_task: None then, 'gym' now"):

@@ -221,7 +221,7 @@ def test_resuming_gives_the_same_weights_bit_for_bit(
     # And a checkpoint that a crash cut short: newer, and not to be trusted.
     torn = out / "checkpoints" / "checkpoint-5"
     shutil.copytree(out / "checkpoints" / "checkpoint-4", torn)
-    (torn / "complete").unlink()
+    (torn / "whole").unlink()
     (torn / "optimizer.pt").write_bytes(b"")
 
     with pytest.raises(RlcrError, match="not empty; --resume continues it"):

@@ -21,11 +21,12 @@ from rlcr.prompts import Message, render_messages
 from rlcr.response import parse
 from rlcr.sample import Completion, Request, Sampling
 from rlcr.training.data import RenderedPrompt
-from rlcr.training.grpo import CalibrationTrainer, Example
+from rlcr.training.grpo import CalibrationTrainer
 from rlcr.training.recipes.checks import reward_of
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import Rollout
 from rlcr.training.run import dataset, grpo_config
+from rlcr.training.update import Example
 
 GOLD = "42"
 
@@ -145,7 +146,7 @@ def update(
         callbacks=[gradient],
     )
     sampler = ChosenSampler(tokenizer, texts)
-    trainer.verifies_early = verifies_early
+    trainer.learner.verifies_early = verifies_early
     if not sampled:
         trainer.sampler = sampler  # pyright: ignore[reportAttributeAccessIssue]
     trainer.train()
@@ -212,7 +213,6 @@ def stock_update(
     steps = settings.accumulation()
     args = replace(
         grpo_config(settings, folder),
-        reward_weights=[1.0],
         per_device_train_batch_size=settings.micro_batch,
         gradient_accumulation_steps=steps,
         steps_per_generation=steps,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rlcr.errors import RlcrError
+from rlcr.errors import RlcrError, need
 
 recipes = typer.Typer(help="Training runs, one short file each: list them, look at them.")
 
@@ -22,6 +21,10 @@ Name = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe's name, or
 
 #: What `rlcr train` imports, in the order in which it should be installed.
 _NEEDED = ("torch", "transformers", "accelerate", "datasets", "trl")
+_INSTALL = (
+    "install the build of torch for your hardware (pytorch.org), then"
+    ' pip install "rlcr[train]"; --dry-run works without'
+)
 
 
 @recipes.callback(invoke_without_command=True)
@@ -37,7 +40,7 @@ def _list(context: typer.Context) -> None:
 def show(name: Name, overrides: Overrides = None) -> None:
     """Print a recipe resolved: every setting, its value, where it was set, and the value's source."""
     from rlcr.metrics.tables import aligned_text
-    from rlcr.training.dry_run import settings_lines
+    from rlcr.training.preflight.dry_run import settings_lines
     from rlcr.training.recipes import load_recipe
     from rlcr.training.recipes.checks import reward_of, start_hint
 
@@ -75,7 +78,7 @@ def train(
         raise RlcrError("give --out RUN, the folder for the run (or --dry-run)")
     check_start(resolved)
     check_out(out, resume=resume)
-    _need_trainer()
+    need("training", *_NEEDED, install=_INSTALL)
     from rlcr.training import train_run
 
     try:
@@ -88,7 +91,7 @@ def train(
 
 
 def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:
-    from rlcr.training.dry_run import dry_run
+    from rlcr.training.preflight.dry_run import dry_run
 
     found = dry_run(resolved, data_dir)
     print(found)
@@ -105,12 +108,3 @@ def _overrides(pairs: list[str] | None) -> dict[str, Any]:
             raise RlcrError(f"{name} is given twice")
         overrides[name] = value
     return overrides
-
-
-def _need_trainer() -> None:
-    missing = [package for package in _NEEDED if find_spec(package) is None]
-    if missing:
-        raise RlcrError(
-            f"training needs {', '.join(missing)}, not installed here: install the build of torch for your"
-            ' hardware (pytorch.org), then pip install "rlcr[train]"; --dry-run works without'
-        )

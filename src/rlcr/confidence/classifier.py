@@ -18,7 +18,6 @@ import hashlib
 import json
 import logging
 import math
-import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,7 +29,9 @@ from rlcr.confidence.rows import Rows, cost, folds_of, unseen
 from rlcr.confidence.texts import Part, check_part, read_part
 from rlcr.errors import RlcrError, nearest
 from rlcr.prompts import user_message
+from rlcr.runs.differences import differences
 from rlcr.runs.store import write_whole
+from rlcr.training.checkpoint import CHECKPOINTS, is_main, last_whole, mark_whole, processes
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +59,8 @@ class ClassifierSettings:
     def check(self) -> None:
         """Raise for what cannot be."""
         self.check_values()
-        if self.batch % (self.micro_batch * _processes()):
-            each = f"micro_batch {self.micro_batch} x {_processes()} processes"
+        if self.batch % (self.micro_batch * processes()):
+            each = f"micro_batch {self.micro_batch} x {processes()} processes"
             raise RlcrError(f"batch {self.batch} is not a multiple of {each}")
 
     def check_values(self) -> None:
@@ -79,11 +80,6 @@ class ClassifierSettings:
 def _is_number(value: Any, whole: bool = False) -> bool:
     kinds = int if whole else (int, float)
     return isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _processes() -> int:
-    """How many processes train together, as torchrun tells."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @dataclass(frozen=True)
@@ -112,11 +108,10 @@ def train_classifier(
     settings.check()
     rows.check_learnable()
     plan = plan_of(rows, model, settings)
-    first = os.environ.get("RANK", "0") == "0"
-    if first:  # the others of one training would find what this one begins to write
+    if is_main():  # the others of one training would find what this one begins to write
         _check_out(out, plan, resume)
     network, tokenizer = _load(model)
-    if first:
+    if is_main():
         write_whole(out / PLAN, json.dumps(plan, indent=2) + "\n")
     encoded, cut = _encode(tokenizer, _texts(rows, settings.part), settings.max_tokens)
     held = folds_of(rows.questions, settings.held_out, settings.seed) == 0
@@ -124,8 +119,9 @@ def train_classifier(
     if len(np.unique(rows.verdict[learning])) < 2 or not len(stopping):
         raise RlcrError(f"{rows.run.folder}: too few questions to hold some out; use more")
     parts = [_Examples([encoded[n] for n in kept], rows.verdict[kept]) for kept in (learning, stopping)]
-    trainer = _trainer(network, tokenizer, parts, settings, out / "checkpoints")
-    trainer.train(resume_from_checkpoint=resume and any((out / "checkpoints").glob("checkpoint-*")))
+    trainer = _trainer(network, tokenizer, parts, settings, out / CHECKPOINTS)
+    checkpoint = last_whole(out / CHECKPOINTS) if resume else None
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     found = trainer.evaluate()
     rate = float(parts[1].labels.mean())
     result = Trained(
@@ -152,11 +148,14 @@ def check_plan(folder: Path, stored: Any, plan: dict[str, Any]) -> None:
     """Raise if what lies in a folder was begun with another plan."""
     stored = stored if isinstance(stored, dict) else {}
     old, new = ({**p, **s} if isinstance(s := p.get("settings"), dict) else p for p in (stored, plan))
-    changed = [name for name in new if name != "settings" and old.get(name) != new[name]]
+    compared = [name for name in new if name not in ("settings", "data")]
+    changed = differences(*({name: p.get(name) for name in compared} for p in (old, new)))
+    if old.get("data") != new["data"]:
+        changed.append("the records (their questions, texts or verdicts) are others")
     if changed:
-        told = {"data": "the records (their questions, texts or verdicts) are others"}
-        what = "; ".join(told.get(n, f"{n} was {old.get(n)!r}, is {new[n]!r}") for n in changed)
-        raise RlcrError(f"{folder}: a classifier of another training: {what}; choose another --out")
+        raise RlcrError(
+            f"{folder}: a classifier of another training: {'; '.join(changed)}; choose another --out"
+        )
 
 
 def _check_out(out: Path, plan: dict[str, Any], resume: bool) -> None:
@@ -266,7 +265,7 @@ def _trainer(
         num_train_epochs=settings.epochs,
         per_device_train_batch_size=settings.micro_batch,
         per_device_eval_batch_size=settings.micro_batch,
-        gradient_accumulation_steps=settings.batch // (settings.micro_batch * _processes()),
+        gradient_accumulation_steps=settings.batch // (settings.micro_batch * processes()),
         learning_rate=settings.lr,
         lr_scheduler_type="cosine",
         warmup_steps=settings.warmup,
@@ -294,7 +293,7 @@ def _trainer(
         eval_dataset=parts[1],  # pyright: ignore[reportArgumentType]
         data_collator=DataCollatorWithPadding(tokenizer),
         compute_metrics=brier,
-        callbacks=[EarlyStoppingCallback(early_stopping_patience=settings.patience)],
+        callbacks=[EarlyStoppingCallback(early_stopping_patience=settings.patience), mark_whole()],
     )
     # Else the Trainer takes our mean over a micro-batch for one over the batch, and adds such means up.
     trainer.model_accepts_loss_kwargs = False
@@ -306,13 +305,13 @@ def _trainer(
 
 def _save(trainer: Any, tokenizer: Any, result: Trained, rows: Rows, plan: dict[str, Any]) -> None:
     """The folder, whole or absent: weights and tokenizer first, what makes it a classifier last."""
-    made = result.folder / "partial"
-    shutil.rmtree(made, ignore_errors=True)
-    trainer.accelerator.unwrap_model(trainer.model).save_pretrained(made)
-    tokenizer.save_pretrained(made)
-    for path in sorted(made.iterdir()):
+    from rlcr.training.saving import save_model
+
+    saved = result.folder / "weights"
+    save_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, saved)
+    for path in sorted(saved.iterdir()):
         path.replace(result.folder / path.name)
-    made.rmdir()
+    saved.rmdir()
     told = {
         **plan,
         "run": str(rows.run.folder),
@@ -323,7 +322,7 @@ def _save(trainer: Any, tokenizer: Any, result: Trained, rows: Rows, plan: dict[
     }
     write_whole(result.folder / CLASSIFIER, json.dumps(told) + "\n")
     (result.folder / PLAN).unlink(missing_ok=True)
-    shutil.rmtree(result.folder / "checkpoints", ignore_errors=True)
+    shutil.rmtree(result.folder / CHECKPOINTS, ignore_errors=True)
 
 
 # --- using it ---------------------------------------------------------------------------------------

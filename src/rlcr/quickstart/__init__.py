@@ -42,7 +42,7 @@ from rlcr.tasks.arms_optimum import (
     read_answers,
     sequence_problems,
 )
-from rlcr.training.watch import UPDATES, read_updates
+from rlcr.training.measurements import UPDATES, read_updates
 
 if TYPE_CHECKING:
     from rlcr.training.embedded import Lessons

@@ -26,6 +26,7 @@ from typing import IO, Any
 
 from rlcr.errors import RlcrError
 from rlcr.files import new_file, writing
+from rlcr.runs.differences import check_same
 
 log = logging.getLogger(__name__)
 
@@ -211,27 +212,12 @@ def open_run(folder: Path) -> Run:
 
 
 def resume_run(folder: Path, settings: dict[str, Any]) -> Run:
-    """Take up a run again. Other settings than it began with are an error that lists them."""
+    """Open a run to go on with it. Other settings than it began with are an error that lists them."""
     run = open_run(folder)
-    changed = list(_differences(run.settings, settings))
-    if changed:
-        raise RlcrError(f"{folder}: cannot be resumed with other settings: {'; '.join(changed)}")
+    check_same(folder, run.settings, settings)
     for name in (RECORDS, UNFINISHED):
         drop_torn_line(folder / name)
     return run
-
-
-def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted(old.keys() | new.keys()):
-            yield from _differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
-    elif old != new:
-        yield f"{name} was {_short(old)}, is {_short(new)}"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def drop_torn_line(path: Path) -> None:

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rlcr.errors import RlcrError
+from rlcr.errors import RlcrError, need
 from rlcr.files import cache_folder
 from rlcr.sample.fingerprint import fingerprint
 
@@ -95,14 +95,8 @@ def find_device() -> str:
 
 
 def _need_transformers() -> None:
-    try:
-        import torch  # noqa: F401
-        import transformers  # noqa: F401
-    except ImportError as error:
-        raise RlcrError(
-            f'a local model needs {error.name}, which is not installed: pip install "rlcr[train]",'
-            " or give the address of a server instead"
-        ) from None
+    install = 'pip install "rlcr[train]", or give the address of a server instead'
+    need("a local model", "torch", "transformers", install=install)
 
 
 def _load(name: str, dtype: Any) -> tuple[Any, Any]:
@@ -158,12 +152,9 @@ def _from_hub(name: str, dtype: Any) -> tuple[Any, Any]:
 
 
 def _from_adapter(path: Path, dtype: Any) -> tuple[Any, Any]:
-    try:
-        from peft import PeftModel
-    except ImportError:
-        raise RlcrError(
-            f'{path}: an adapter needs peft, which is not installed: pip install "rlcr[train]"'
-        ) from None
+    need(f"{path}: an adapter", "peft")
+    from peft import PeftModel
+
     base = _base(path)
     try:
         model, tokenizer = _load(base, dtype)

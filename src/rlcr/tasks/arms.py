@@ -191,4 +191,5 @@ TASK = Task(
     settings={"arms": 5, "min_draws": 0, "max_draws": 5, "prior": 1.0},
     lists=("prior",),
     build=_build_task,
+    abstention=str(ABSTAIN),
 )

@@ -1,6 +1,6 @@
 """Training on TRL: the RL runs of the paper, and the SFT warm-up before them.
 
-    train_run(resolved recipe, out)     one run, into a folder that can be taken up again
+    train_run(resolved recipe, out)     one run, into a folder from which it can be resumed
 
 A run on disk:
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcr.errors import RlcrError
+from rlcr.errors import need
 
 if TYPE_CHECKING:
     from rlcr.training.recipes import Resolved
@@ -29,11 +29,7 @@ def train_run(
     resolved: Resolved, out: Path, *, resume: bool = False, data_dir: Path | None = None, **options: Any
 ) -> TrainingResult:
     """Train as a recipe says (:func:`rlcr.training.run.train_run`; torch is imported here and not before)."""
-    try:
-        import torch  # noqa: F401
-        import trl  # noqa: F401
-    except ImportError as error:
-        raise RlcrError(f'training needs {error.name}: pip install "rlcr[train]"') from None
+    need("training", "torch", "trl")
     from rlcr.training.run import train_run as run
 
     return run(resolved, out, resume=resume, data_dir=data_dir, **options)

@@ -88,7 +88,7 @@ class _Trend:
 
 
 class CollapseWatch:
-    """Looks at each update's line (:mod:`rlcr.training.watch`) and says when a run goes wrong."""
+    """Looks at each update's line (:mod:`rlcr.training.measurements`) and says when a run goes wrong."""
 
     def __init__(self, earlier: Iterable[Mapping[str, Any]] = ()) -> None:
         """``earlier`` are the lines of a run that is resumed; what they warn of has been said."""

@@ -52,7 +52,7 @@ class HeldOut(TrainerCallback):
         model.train(training)
         now = self._value(self.history()[-1])
         if now is not None and all(value is None or now > value for value in before):
-            save_model(self.trainer, self.out / BEST, self.recipe.method)
+            save_model(model, self.trainer.processing_class, self.out / BEST, method=self.recipe.method)
 
     def _settings(self) -> Settings:
         recipe = self.recipe

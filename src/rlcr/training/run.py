@@ -22,17 +22,20 @@ from transformers import PrinterCallback, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 
 from rlcr.errors import RlcrError
+from rlcr.runs.differences import check_same
 from rlcr.runs.store import locked, write_whole
 from rlcr.runs.versions import run_facts
 from rlcr.sample.loading import load, load_tokenizer
-from rlcr.tasks import TaskSet
+from rlcr.tasks import TASKS, TaskSet
 from rlcr.training.card import write_card
+from rlcr.training.checkpoint import CHECKPOINTS, last_whole, mark_whole, step_of
 from rlcr.training.collapse import CollapseWatch
 from rlcr.training.data import PreparedData, check_positions, load_held_out, load_problems, prepare_problems
 from rlcr.training.embedded import EMBEDDED, build
-from rlcr.training.grpo import CalibrationTrainer, Example
+from rlcr.training.grpo import CalibrationTrainer
 from rlcr.training.heldout import HeldOut
-from rlcr.training.machine import check_machine, check_sharding, computes_in_bf16, device_of
+from rlcr.training.measurements import UPDATES, UpdateLog, measure_update, read_updates
+from rlcr.training.preflight.device import check_machine, check_sharding, computes_in_bf16, device_of
 from rlcr.training.progress import TrainingProgress
 from rlcr.training.recipes import Resolved
 from rlcr.training.recipes.checks import (
@@ -43,12 +46,10 @@ from rlcr.training.recipes.checks import (
 )
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
-from rlcr.training.saving import BEST, MODEL, save_model
-from rlcr.training.watch import UPDATES, UpdateLog, measure_update, read_updates
+from rlcr.training.saving import BEST, MODEL, lora_config, save_model
+from rlcr.training.update import Example
 
-TRAINING, CHECKPOINTS = "training.json", "checkpoints"
-#: Inside a checkpoint that was written whole.
-_WHOLE = "whole"
+TRAINING = "training.json"
 #: Settings of a run that are known once its problems are loaded.
 _FROM_DATA = ("data", "held_out")
 _PACKAGES = ("rlcr", "torch", "transformers", "trl", "accelerate", "peft", "datasets", "math-verify", "numpy")
@@ -68,7 +69,7 @@ class TrainingResult:
 def train_run(
     resolved: Resolved, out: Path | str, *, resume: bool = False, data_dir: Path | str | None = None
 ) -> TrainingResult:
-    """Train as a recipe says, or take up a run where it was interrupted."""
+    """Train as a recipe says, or resume a run where it was interrupted."""
     out, recipe = Path(out), resolved.recipe
     device = device_of(recipe)
     # Made here for the first time: without a GPU, processes find each other only if they are told so.
@@ -96,7 +97,7 @@ def train_run(
         with state.main_process_first():
             if state.is_main_process:
                 _open_folder(out, settings, data, resume)
-        checkpoint = _last_checkpoint(out) if resume else None
+        checkpoint = last_whole(out / CHECKPOINTS) if resume else None
         return _train(resolved, out, args, task_set, held_out, data, tokenizer, checkpoint)
 
 
@@ -111,14 +112,14 @@ def _train(
     checkpoint: Path | None,
 ) -> TrainingResult:
     recipe, main = resolved.recipe, PartialState().is_main_process
-    done = _step(checkpoint) if checkpoint else 0
+    done = step_of(checkpoint) if checkpoint else 0
     # Trained weights stay in float32, where small steps do not round away; GPUs compute in bfloat16.
     dtype = "float32" if recipe.dtype == "auto" else recipe.dtype
     model, _ = load(recipe.model, device="cpu", dtype=dtype)
     check_positions(recipe, model, data, held_out_set, tokenizer)
     examples = [Example(*pair) for pair in zip(data.problems, data.prompts, strict=True)]
     total = recipe.total_updates(len(examples))
-    journal = _Journal(out, recipe, done, main)
+    journal = _Journal(out, recipe, task_set, done, main)
     trainer = CalibrationTrainer(
         model,
         recipe=recipe,
@@ -129,8 +130,8 @@ def _train(
         args=args,
         train_dataset=dataset(examples),
         processing_class=tokenizer,
-        peft_config=_lora(recipe),
-        callbacks=[_MarkWhole(), *_tensorboard(recipe, out, main)],
+        peft_config=lora_config(recipe.lora),
+        callbacks=[mark_whole(), *_tensorboard(recipe, out, main)],
     )
     trainer.remove_callback(PrinterCallback)  # the progress bar says it better
     check_sharding(trainer, recipe)
@@ -151,7 +152,8 @@ def _train(
     weights = trainer.accelerator.get_state_dict(trainer.model_wrapped)
     best = out / BEST if (out / BEST).is_dir() else None
     if main:
-        save_model(trainer, out / MODEL, recipe.method, weights)
+        trained = trainer.accelerator.unwrap_model(trainer.model)
+        save_model(trained, tokenizer, out / MODEL, method=recipe.method, weights=weights)
         for folder in [out / MODEL, *([best] if best else [])]:
             write_card(folder, resolved, task_set, held_out_set, read_updates(out / UPDATES), evals)
     PartialState().wait_for_everyone()
@@ -178,33 +180,9 @@ def _check_same(out: Path, settings: dict[str, Any], but: Sequence[str] = ()) ->
     if not path.exists():
         raise RlcrError(f"{out}: not a training run (it has no {TRAINING})")
     before = json.loads(path.read_text(encoding="utf-8"))["settings"]
-    now = json.loads(json.dumps(settings))
-    changed = [
-        f"{key}: {before.get(key)!r} then, {now.get(key)!r} now"
-        for key in sorted({*before, *now} - set(but))
-        if before.get(key) != now.get(key)
-    ]
-    if changed:
-        raise RlcrError(f"{out}: was begun with other settings: {'; '.join(changed)}")
-
-
-def _last_checkpoint(out: Path) -> Path | None:
-    """The newest checkpoint that was written whole; a kill may leave a torn one behind."""
-    found = [path.parent for path in (out / CHECKPOINTS).glob(f"checkpoint-*/{_WHOLE}")]
-    return max(found, key=_step, default=None)
-
-
-def _step(checkpoint: Path) -> int:
-    return int(checkpoint.name.rpartition("-")[2])
-
-
-class _MarkWhole(TrainerCallback):
-    """Marks a checkpoint as complete once all of it is on disk."""
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        PartialState().wait_for_everyone()  # others may still be writing their part
-        if state.is_world_process_zero:
-            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _WHOLE).touch()
+    check_same(
+        out, *({name: value for name, value in s.items() if name not in but} for s in (before, settings))
+    )
 
 
 # --- what the trainer needs -------------------------------------------------------------------------
@@ -231,7 +209,6 @@ def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
         loss_type="dapo" if recipe.loss == "update" else "bnpo",
         scale_rewards="none",
         beta=recipe.kl,
-        reward_weights=list(reward_of(recipe).weights.values()),
         mask_truncated_completions=recipe.mask_truncated,
         learning_rate=recipe.lr,
         lr_scheduler_type=recipe.schedule,
@@ -260,20 +237,6 @@ def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
     )
 
 
-def _lora(recipe: Recipe) -> Any:
-    if recipe.lora is None:
-        return None
-    from peft import LoraConfig
-
-    return LoraConfig(
-        r=recipe.lora.rank,
-        lora_alpha=recipe.lora.alpha,  # pyright: ignore[reportArgumentType] (any number will do)
-        lora_dropout=recipe.lora.dropout,
-        target_modules=recipe.lora.targets,
-        task_type="CAUSAL_LM",
-    )
-
-
 def _tensorboard(recipe: Recipe, out: Path, main: bool) -> list[TrainerCallback]:
     if "tensorboard" not in recipe.report_to or not main:
         return []
@@ -289,8 +252,10 @@ def _tensorboard(recipe: Recipe, out: Path, main: bool) -> list[TrainerCallback]
 class _Journal:
     """Writes down each update, shows progress, and warns of collapse."""
 
-    def __init__(self, out: Path, recipe: Recipe, done: int, main: bool) -> None:
+    def __init__(self, out: Path, recipe: Recipe, task_set: TaskSet, done: int, main: bool) -> None:
         self._group, self._main, self._done = recipe.group, main, done
+        task = TASKS.get(task_set.task)
+        self._abstention = task.abstention if task else ""
         self._watch = CollapseWatch()
         self._progress: TrainingProgress | None = None
         self._since = time.monotonic()
@@ -321,7 +286,7 @@ class _Journal:
             "entropy": logged["entropy"],
             "entropy_bonus": logged["entropy_bonus"],
             "kl": logged["kl"],
-            **measure_update(rollouts, self._group),
+            **measure_update(rollouts, self._group, self._abstention),
         }
         self._since = now
         if self._main:

@@ -1,10 +1,11 @@
 # pyright: basic
-"""A trained model as an ordinary Hugging Face folder, whole or absent."""
+"""A trained model as an ordinary Hugging Face folder, whole or absent; and the adapters for training it."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -12,24 +13,56 @@ from typing import Any
 import torch
 
 from rlcr.evaluate.methods import METHOD_FILE
-from rlcr.training.grpo import CalibrationTrainer
+from rlcr.files import writing
+from rlcr.training.recipes.settings import Lora
 
 #: Inside the folder of a run: the trained model, and the best by the held-out metric.
 MODEL, BEST = "model", "best"
 
 
-def save_model(trainer: CalibrationTrainer, folder: Path, method: str, weights: Any = None) -> None:
-    """Write an ordinary Hugging Face folder, adapters merged (in float32), with its method."""
-    model = trainer.accelerator.unwrap_model(trainer.model)
+def save_model(
+    model: Any,
+    tokenizer: Any,
+    folder: Path,
+    *,
+    method: str | None = None,
+    weights: Any = None,
+    texts: Mapping[str, str] | None = None,
+) -> None:
+    """Write a model with its tokenizer, adapters merged (in float32); a folder that was there is replaced.
+
+    ``method`` is the one that it was trained for, ``weights`` are given where processes hold a part each, and
+    ``texts`` are further files.
+    """
     if hasattr(model, "merge_and_unload"):
         merged = deepcopy(model)
         if merged.dtype in (torch.bfloat16, torch.float16):
             merged = merged.float()  # what adapters learn is small, and would round away in their base
         model, weights = merged.merge_and_unload(), None
-    made = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(made, ignore_errors=True)
-    model.save_pretrained(made, state_dict=weights)
-    trainer.processing_class.save_pretrained(made)
-    (made / METHOD_FILE).write_text(json.dumps({"method": method}) + "\n", encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
-    made.rename(folder)
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    texts = dict(texts or {})
+    if method is not None:
+        texts[METHOD_FILE] = json.dumps({"method": method}) + "\n"
+    with writing(folder):
+        model.save_pretrained(partial, state_dict=weights)
+        tokenizer.save_pretrained(partial)
+        for name, text in texts.items():
+            (partial / name).write_text(text, encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+
+
+def lora_config(lora: Lora | None) -> Any:
+    """Adapters in peft's words; None to train all weights."""
+    if lora is None:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,  # pyright: ignore[reportArgumentType] (any number will do)
+        lora_dropout=lora.dropout,
+        target_modules=lora.targets,
+        task_type="CAUSAL_LM",
+    )

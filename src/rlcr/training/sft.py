@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -32,9 +31,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rlcr.errors import RlcrError
-from rlcr.evaluate.methods import METHOD_FILE, get_method
-from rlcr.files import file_sha256, writing
+from rlcr.errors import RlcrError, need
+from rlcr.evaluate.methods import get_method
+from rlcr.files import file_sha256
 from rlcr.prompts import opens_think, render_messages
 from rlcr.runs.store import check_new, create_run, locked, open_run, read_lines, resume_run, write_whole
 from rlcr.runs.versions import run_facts
@@ -42,13 +41,14 @@ from rlcr.sample import Request, Sampling
 from rlcr.sample.jobs import Maker
 from rlcr.sample.loading import find_device, identify, load
 from rlcr.sample.local import LocalSampler
+from rlcr.training.checkpoint import CHECKPOINTS, is_main, last_whole, mark_whole, processes
+from rlcr.training.recipes.settings import Lora
+from rlcr.training.saving import MODEL, lora_config, save_model
 from rlcr.training.sft_data import SFT, TARGET
 
-REPORT, MODEL, CHECKPOINTS = "sft.json", "model", "checkpoints"
+REPORT = "sft.json"
 
 _PACKAGES = ("rlcr", "torch", "transformers", "trl", "accelerate", "peft")
-# Written into a checkpoint when all else is there: one without it was cut short by a crash.
-_COMPLETE = "complete"
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,12 @@ def train_sft(
     checkpoint and, on a CPU, ends with the same weights bit for bit.
     """
     out = Path(out)
-    settings.check(_processes())
-    _need_trl()
+    settings.check(processes())
+    need("training", "datasets", "peft", "trl")
     rows, method = read_data(Path(settings.data))
     if resume:
         open_run(out)  # a misspelt folder must not be made by locking it
-    elif _is_main():
+    elif is_main():
         check_new(out)
     # Loaded before anything is written: a misspelt model must not leave a folder that then is in the way.
     model, tokenizer = load(settings.model, device="cpu", dtype="float32")
@@ -115,14 +115,15 @@ def train_sft(
         "data_sha256": file_sha256([data_file(Path(settings.data))]),
     }
     examples, too_long = make_examples(rows, model, tokenizer, settings.max_tokens)
-    with locked(out) if _is_main() else nullcontext():
-        if _is_main():
+    with locked(out) if is_main() else nullcontext():
+        if is_main():
             facts = run_facts(_PACKAGES)
             _ = resume_run(out, resolved) if resume else create_run(out, resolved, {}, facts)
         if (out / MODEL).is_dir():  # finished
             return json.loads((out / REPORT).read_text(encoding="utf-8"))
         trainer = make_trainer(settings, model, tokenizer, examples, out / CHECKPOINTS, callbacks)
-        trainer.train(resume_from_checkpoint=_last_checkpoint(out / CHECKPOINTS))
+        checkpoint = last_whole(out / CHECKPOINTS)
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         report = {
             "settings": resolved,
             **run_facts(_PACKAGES),
@@ -130,9 +131,10 @@ def train_sft(
             "steps": trainer.state.global_step,
             "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
         }
-        if _is_main():
+        if is_main():
             write_whole(out / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-            _save(trainer, tokenizer, report, out / MODEL)
+            trained, card = trainer.accelerator.unwrap_model(trainer.model), model_card(report)
+            save_model(trained, tokenizer, out / MODEL, method=method, texts={"README.md": card})
             # They are several times the size of the model, and nothing needs them now.
             shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return report
@@ -240,7 +242,7 @@ def make_trainer(
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=0.1,  # below 1 it is a share
         per_device_train_batch_size=settings.micro_batch,
-        gradient_accumulation_steps=settings.batch // (settings.micro_batch * _processes()),
+        gradient_accumulation_steps=settings.batch // (settings.micro_batch * processes()),
         completion_only_loss=True,
         max_length=None,  # what is too long has been left out
         seed=settings.seed,
@@ -255,66 +257,17 @@ def make_trainer(
         report_to="none",
         disable_tqdm=not sys.stderr.isatty(),
     )
+    lora = Lora(rank=settings.lora_rank, alpha=2 * settings.lora_rank) if settings.lora_rank else None
     trainer = SFTTrainer(
         model=model,
         args=config,
         train_dataset=data,
         processing_class=tokenizer,
-        callbacks=[_mark_complete(), *callbacks],
-        peft_config=_lora(settings.lora_rank) if settings.lora_rank else None,
+        callbacks=[mark_whole(), *callbacks],
+        peft_config=lora_config(lora),
     )
     trainer.remove_callback(PrinterCallback)  # it prints every loss to standard output
     return trainer
-
-
-def _need_trl() -> None:
-    try:
-        import datasets  # noqa: F401
-        import peft  # noqa: F401
-        import trl  # noqa: F401
-    except ImportError as error:
-        raise RlcrError(
-            f'training needs {error.name}, which is not installed: pip install "rlcr[train]"'
-        ) from None
-
-
-def _lora(rank: int) -> Any:
-    from peft import LoraConfig
-
-    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
-
-
-def _mark_complete() -> Any:
-    from transformers import TrainerCallback
-
-    class MarkComplete(TrainerCallback):
-        """Says of a checkpoint that all of it is there."""
-
-        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            if state.is_world_process_zero:
-                (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
-
-    return MarkComplete()
-
-
-def _last_checkpoint(folder: Path) -> str | None:
-    """The newest whole checkpoint. Those that a crash cut short are removed."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    whole = [path for path in found if (path / _COMPLETE).exists()]
-    if _is_main():
-        for path in found:
-            if path not in whole:
-                shutil.rmtree(path)
-    return str(whole[-1]) if whole else None
-
-
-def _processes() -> int:
-    """How many processes train together, as torchrun and accelerate say."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def _is_main() -> bool:
-    return os.environ.get("RANK", "0") == "0"
 
 
 # --- the result -------------------------------------------------------------------------------------
@@ -328,21 +281,6 @@ def _counts(examples: Sequence[Example], too_long: Sequence[str]) -> dict[str, A
         "tokens": sum(len(example.ids) for example in examples),
         "trained_tokens": sum(example.trained for example in examples),
     }
-
-
-def _save(trainer: Any, tokenizer: Any, report: dict[str, Any], folder: Path) -> None:
-    """Write the model folder so that it appears whole or not at all."""
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    if report["settings"]["lora_rank"]:
-        model = model.merge_and_unload()
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    with writing(folder):
-        model.save_pretrained(partial)
-        tokenizer.save_pretrained(partial)
-        (partial / METHOD_FILE).write_text(json.dumps({"method": report["settings"]["method"]}) + "\n")
-        (partial / "README.md").write_text(model_card(report), encoding="utf-8")
-        partial.rename(folder)
 
 
 def model_card(report: dict[str, Any]) -> str:

@@ -74,6 +74,7 @@ class Task:
     grades with a judge has it there: its default needs no model, and is the stricter one.
     ``settings`` lists every setting with its default, whose type a value must have; those in ``lists`` may
     also be several, those in ``optional`` None. With ``open_settings`` others are passed on too.
+    ``abstention`` is an answer by which the task lets a model abstain.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Task:
     lists: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     open_settings: bool = False
+    abstention: str = ""
 
     @property
     def origin(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rlcr.errors import RlcrError
+from rlcr.errors import RlcrError, need
 from rlcr.sample.loading import find_device
 from rlcr.training.recipes.checks import missing_packages
 from rlcr.training.recipes.settings import Recipe
@@ -37,9 +37,8 @@ def computes_in_bf16(recipe: Recipe, device: str) -> bool:
 
 def check_machine(recipe: Recipe, device: str) -> None:
     """Raise if a package that the recipe needs is not installed, or the device cannot compute as it says."""
-    if missing := missing_packages(recipe):
-        names = " ".join(missing)
-        raise RlcrError(f"this recipe needs {names}, not installed here: pip install {names}")
+    for package in missing_packages(recipe):
+        need("this recipe", package, install=f"pip install {package}")
     computes_in_bf16(recipe, device)
 
 

@@ -11,8 +11,8 @@ from tests.training.test_gradients import MIXED, error
 from tests.training.updates import ChosenSampler, recipe, update
 
 from rlcr.problem import Problem
-from rlcr.training import verdicts
-from rlcr.training.verdicts import EarlyVerdicts
+from rlcr.training import early_verdicts
+from rlcr.training.early_verdicts import EarlyVerdicts
 from rlcr.verify import verify
 
 HALF = Problem("half", "What is 1/2?", ("1/2",), "math")
@@ -39,8 +39,8 @@ def test_what_was_not_started_is_given_up(monkeypatch: Any) -> None:
         go.wait(10)
         return verify(problems, answers, grading=grading)
 
-    monkeypatch.setattr(verdicts, "verify", slow)
-    monkeypatch.setattr(verdicts.POOL, "size", 1)
+    monkeypatch.setattr(early_verdicts, "verify", slow)
+    monkeypatch.setattr(early_verdicts, "_THREADS", 1)
     with EarlyVerdicts("strict") as early:
         for number in range(5):
             early.begin(HALF, str(number))
@@ -63,7 +63,7 @@ def test_an_update_with_early_verdicts_is_the_same(tmp_path: Path, monkeypatch: 
             yield completion
             events.append("sampled")
 
-    monkeypatch.setattr(verdicts, "_SLOW", ("exact",))
+    monkeypatch.setattr(early_verdicts, "_SLOW", ("exact",))
     monkeypatch.setattr(EarlyVerdicts, "begin", noting)
     monkeypatch.setattr(ChosenSampler, "sample", sampling)
     early = update(recipe(), MIXED, tmp_path / "early", verifies_early=True)

@@ -12,8 +12,8 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from tests.counting import calls_of
 
 from rlcr.errors import RlcrError
+from rlcr.training.measurements import UpdateLog, measure_update, read_updates
 from rlcr.training.rollouts import Rollout
-from rlcr.training.watch import UpdateLog, measure_update, read_updates
 
 ANSWERS = ["Paris", "", "-1", "I don't know.", "1", "I do not know", "i know", "-1.0"]
 ABSTENTIONS = {"-1", "I don't know.", "I do not know"}
@@ -110,7 +110,7 @@ def slow_measure(rollouts: list[Rollout], group: int) -> dict[str, Any]:
 
 
 def check(rollouts: list[Rollout], group: int) -> dict[str, Any]:
-    measured = measure_update(rollouts, group)
+    measured = measure_update(rollouts, group, "-1")
     expected = slow_measure(rollouts, group)
     assert list(measured["parts"]) == list(expected["parts"])
     assert measured.pop("parts") == pytest.approx(expected.pop("parts"), abs=1e-12)
@@ -164,6 +164,14 @@ def test_an_update_without_rollouts() -> None:
 def test_groups_that_do_not_come_out_even() -> None:
     with pytest.raises(RlcrError, match="6 rollouts cannot be cut into groups of 4"):
         measure_update(random_rollouts(0, 6), 4)
+
+
+def test_what_a_task_lets_a_model_answer_instead_is_an_abstention_there_only() -> None:
+    rollouts = random_rollouts(3, 64)
+    instead = sum(rollout.answer == "-1" for rollout in rollouts)
+    assert instead
+    shares = [measure_update(rollouts, 4, abstention)["abstained"] for abstention in ("-1", "")]
+    assert shares[0] - shares[1] == pytest.approx(instead / 64)
 
 
 def test_work_grows_with_the_rollouts_and_no_faster() -> None:

@@ -14,10 +14,11 @@ from typing import Any
 
 from rlcr.problem import Problem
 from rlcr.verify import Grading, Verdict, verify
-from rlcr.verify._math_pool import POOL
 
 #: Verifiers that work in processes of their own. The others take microseconds.
 _SLOW = ("math", "gym")
+#: They only wait for the workers, of which there are no more.
+_THREADS = 16
 
 
 class EarlyVerdicts:
@@ -25,8 +26,7 @@ class EarlyVerdicts:
 
     def __init__(self, grading: Grading) -> None:
         self._grading: Grading = grading
-        # They only wait for the workers, of which there are as many.
-        self._threads = ThreadPoolExecutor(POOL.size, "rlcr-early")
+        self._threads = ThreadPoolExecutor(_THREADS, "rlcr-early")
         self._begun: dict[tuple[str, str], Future[list[Verdict]]] = {}
 
     def __enter__(self) -> EarlyVerdicts:

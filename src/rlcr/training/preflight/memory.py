@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlcr.engine.batches import HELD_LOGITS, REPEATED
-from rlcr.training.offline import Shape
+from rlcr.training.preflight.model_shape import Shape
 from rlcr.training.recipes.settings import Recipe
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}

@@ -14,9 +14,9 @@ from tests.tiny import tiny_model, tiny_tokenizer
 
 from rlcr.cli import training
 from rlcr.errors import RlcrError
-from rlcr.training.dry_run import DryRun, dry_run
-from rlcr.training.memory import estimate
-from rlcr.training.offline import KNOWN, find_shape, find_tokenizer
+from rlcr.training.preflight.dry_run import DryRun, dry_run
+from rlcr.training.preflight.memory import estimate
+from rlcr.training.preflight.model_shape import KNOWN, find_shape, find_tokenizer
 from rlcr.training.recipes import RECIPES, load_recipe
 
 MEMORY = "Memory of one device that holds everything, roughly"

@@ -19,8 +19,8 @@ from rlcr.reward import Reward
 from rlcr.tasks import TASKS, TaskSet
 from rlcr.tasks.plumbing.source import find_files, given_data_dir
 from rlcr.training.data import PreparedData, load_held_out, load_problems, measure_problems, too_many
-from rlcr.training.memory import estimate, precisions
-from rlcr.training.offline import find_shape, find_tokenizer
+from rlcr.training.preflight.memory import estimate, precisions
+from rlcr.training.preflight.model_shape import find_shape, find_tokenizer
 from rlcr.training.recipes import Resolved, Setting
 from rlcr.training.recipes.checks import held_out_task, missing_packages, prompt_of, reward_of, start_hint
 from rlcr.training.recipes.settings import Recipe

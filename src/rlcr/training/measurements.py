@@ -24,7 +24,6 @@ from rlcr.errors import RlcrError
 from rlcr.metrics import auroc, brier, ece
 from rlcr.reward import abstains
 from rlcr.runs.store import Appender, to_line, write_whole
-from rlcr.tasks.arms import ABSTAIN
 from rlcr.training.rollouts import Rollout
 
 #: The measurements of the updates inside the run's folder.
@@ -34,10 +33,11 @@ UPDATES = "updates.jsonl"
 _EQUAL = 1e-9
 
 
-def measure_update(rollouts: Sequence[Rollout], group: int) -> dict[str, Any]:
+def measure_update(rollouts: Sequence[Rollout], group: int, abstention: str = "") -> dict[str, Any]:
     """Every number that the rollouts of an update tell, ready for JSON; None where there is none.
 
-    ``group`` consecutive rollouts share a prompt. An arrow says which way is better.
+    ``group`` consecutive rollouts share a prompt; ``abstention`` is an answer by which the task lets a model
+    abstain, besides "I don't know". An arrow says which way is better.
 
     ===================== ====================================================================== ==
     of scorable rollouts
@@ -61,8 +61,7 @@ def measure_update(rollouts: Sequence[Rollout], group: int) -> dict[str, Any]:
     completions           how many there are
     unscorable            how many nobody could grade                                            ↓
     unscorable_reason     the most common reason
-    abstained             share that answers "I don't know", or -1 as the arms task allows (in other
-                          tasks -1 may be an answer like any other)
+    abstained             share that answers "I don't know", or what the task allows instead
     empty_answers         share with nothing between the answer tags                             ↓
     tokens_mean           mean length
     tokens_max            greatest length
@@ -80,7 +79,9 @@ def measure_update(rollouts: Sequence[Rollout], group: int) -> dict[str, Any]:
     tokens = [r.tokens for r in rollouts]
     # Many answers are alike, and each is looked at once.
     answers = Counter(r.answer for r in rollouts)
-    abstained = sum(times for answer, times in answers.items() if _abstains(answer))
+    abstained = sum(
+        times for answer, times in answers.items() if abstains(answer) or (answer and answer == abstention)
+    )
     return {
         "reward": _mean(rewards),
         "reward_std": float(rewards.std()) if len(rewards) else None,
@@ -134,10 +135,6 @@ def _zero_variance(rollouts: Sequence[Rollout], group: int) -> float | None:
     high_P = np.array([[-math.inf if r is None else r for r in row] for row in rewards_PG]).max(axis=1)
     low_P = np.array([[math.inf if r is None else r for r in row] for row in rewards_PG]).min(axis=1)
     return float((high_P - low_P <= _EQUAL).mean())
-
-
-def _abstains(answer: str | None) -> bool:
-    return answer == str(ABSTAIN) or abstains(answer)
 
 
 def _mean(values: ArrayLike) -> float | None:

@@ -1,0 +1,352 @@
+# pyright: basic
+"""One update of GRPO as the paper trains, top to bottom in :func:`update`.
+
+    sample   completions of each prompt; random numbers depend only on (seed, update, problem, sample), so
+             that a resumed run samples what the first would have
+    score    parse, verify and reward each completion, part by part: the core library
+    credit   an advantage for each token, and its weight in the loss of the whole update
+    passes   what goes through the model together: as little as need be, in as few passes as memory allows
+    loss     the policy gradient, with entropy bonus and KL term where asked for; backward, pass by pass
+
+What GRPO usually has and this leaves out: division by the group's standard deviation (it makes models
+overconfident), and ratio clipping (each batch is used once, so the ratio is 1). The loss divides by the
+active tokens of the whole update, over all passes and processes, so that the update does not depend on how
+it is cut; ``loss: micro-batch`` divides as TRL's ``bnpo`` does.
+
+Whatever flows from one step to the next is a value returned by the one and given to the other. Processes meet
+in four places: the rewards of a group, the active tokens, the number of passes, and the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from accelerate.utils import DistributedType, gather_object
+
+from rlcr.engine.batches import Sample, cut_plain, cut_shared
+from rlcr.engine.sharing import Sharing
+from rlcr.errors import RlcrError
+from rlcr.problem import Problem
+from rlcr.prompts import opens_think
+from rlcr.response import Response, Span, parse
+from rlcr.reward import Reward
+from rlcr.sample.tokens import token_spans
+from rlcr.training.credit import part_advantages, token_credit
+from rlcr.training.data import RenderedPrompt
+from rlcr.training.early_verdicts import EarlyVerdicts
+from rlcr.training.recipes.settings import Recipe
+from rlcr.training.rollouts import Rollout, rollouts_of
+from rlcr.verify import Grading
+
+#: How tokens become text.
+_AS_TEXT = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A problem as the trainer meets it: with its prompt, rendered and tokenised."""
+
+    problem: Problem
+    prompt: RenderedPrompt
+
+    @property
+    def think_open(self) -> bool:
+        """Whether the prompt ends inside ``<think>``."""
+        return opens_think(self.prompt.text)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The prompts of one update that this process answers: one row for each completion, groups together."""
+
+    update: int
+    """Its number; the first is 1."""
+    examples: Sequence[Example]
+    first: int
+    """The place of the first row among those of all processes."""
+    group: int
+
+    @property
+    def numbers(self) -> list[int]:
+        """The number of each row in its group; a group may lie across two processes."""
+        return [(self.first + row) % self.group for row in range(len(self.examples))]
+
+
+#: Samples a batch: yields (row, tokens of its completion) as they are finished, in any order.
+Sampler = Callable[[Batch], Iterator[tuple[int, list[int]]]]
+
+
+@dataclass
+class Learner:
+    """What updates have in common: who samples, who learns, and what is rewarded."""
+
+    recipe: Recipe
+    reward: Reward
+    grading: Grading
+    sampler: Sampler
+    model: Any
+    """As the optimiser's loop wraps it, for one process or many."""
+    reference: Any
+    """The start, towards which a KL term pulls; None where it is the model without its adapters."""
+    sharing: Sharing
+    accelerator: Any
+    tokenizer: Any
+    ends: frozenset[int]
+    """Tokens that end a response."""
+    verifies_early: bool
+    """Whether answers are verified while others are still being sampled."""
+
+    def everywhere(self, number: int) -> torch.Tensor:
+        """A number of this process, gathered from all."""
+        return self.accelerator.gather(torch.tensor(number, device=self.accelerator.device))
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What the model wrote."""
+
+    batch: Batch
+    completions: list[list[int]]
+    truncated: list[bool]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What was read in it, and what it is worth."""
+
+    sampled: Sampled
+    responses: list[Response]
+    spans: list[list[Span]]
+    """Of the tokens of each completion."""
+    rollouts: list[Rollout]
+    """Of all processes, in group order."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What goes through the model together, and whether a group's prompt goes once."""
+
+    samples: list[Sample]
+    shared: bool
+
+    @property
+    def teaches(self) -> bool:
+        """Whether it is not only there because something must pass."""
+        return any(sample.weight for sample in self.samples)
+
+
+class Sums(NamedTuple):
+    """Sums over the counted tokens of a pass, of which the log shows means."""
+
+    entropy: float
+    kl: float
+    tokens: float
+
+
+@dataclass(frozen=True)
+class Updated:
+    """What an update leaves besides its gradient."""
+
+    rollouts: list[Rollout]
+    loss: torch.Tensor
+    bonus: float
+    learned: list[Sums]
+    """One for each pass that something was learned from."""
+    spare: list[Sums]
+    """Of passes that only fill up."""
+
+
+def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
+    """One update, from prompts to the gradient; the optimiser's step comes after it.
+
+    ``bonus`` is added to the objective for each nat of entropy of a token.
+    """
+    # Each prompt is continued ``group`` times. What takes long to verify is begun while sampling goes on.
+    with EarlyVerdicts(learner.grading) as verdicts:
+        sampled = sample(learner, batch, verdicts)
+        # Reward of a response: the weighted sum of its parts, such as format, correctness, calibration.
+        scored = score(learner, sampled, verdicts)
+    # Advantage of a token: the parts of the reward that act on it, each minus its mean in the group.
+    samples = credit(learner, scored)
+    # Weight of a token: 1 / number of tokens that count in the whole update.
+    samples = weigh(learner, samples)
+    passes = cut(learner, samples, everything=bool(bonus or learner.recipe.kl))
+    total, learned, spare = torch.zeros((), device=learner.accelerator.device), [], []
+    for number, part in enumerate(passes, start=1):
+        with synchronising(learner, last=number == len(passes)):
+            # The sum over tokens of weight x (-advantage x ratio - bonus x entropy + kl x KL).
+            loss, sums = loss_of(learner, part, bonus)
+            learner.accelerator.backward(loss, **_backward_options(learner))
+        total += loss.detach()
+        (learned if part.teaches else spare).append(sums)
+    return Updated(scored.rollouts, total, bonus, learned, spare)
+
+
+# --- sample and score -------------------------------------------------------------------------------
+
+
+def sample(learner: Learner, batch: Batch, verdicts: EarlyVerdicts) -> Sampled:
+    """Completions of the batch. Answers whose verification takes long go to it as soon as they are there."""
+    completions: list[list[int]] = [[] for _ in batch.examples]
+    for row, ids in learner.sampler(batch):
+        completions[row], example = ids, batch.examples[row]
+        if learner.verifies_early and verdicts.takes_long(example.problem):
+            text = learner.tokenizer.decode(ids, **_AS_TEXT)
+            response = parse(text, learner.reward.format, think_open=example.think_open)
+            verdicts.begin(example.problem, response.answer)
+    if not all(completions):
+        raise RlcrError(
+            f"update {batch.update}: a completion has no tokens, not even one that ends it;"
+            f" look at the sampler ({learner.recipe.sampler})"
+        )
+    return Sampled(batch, completions, [ids[-1] not in learner.ends for ids in completions])
+
+
+def score(learner: Learner, sampled: Sampled, verdicts: EarlyVerdicts) -> Scored:
+    """Parse, verify and reward each completion, once."""
+    completions, examples = sampled.completions, sampled.batch.examples
+    if learner.recipe.credit == "all":
+        # Every token is treated alike, so where each lies does not matter.
+        texts = learner.tokenizer.batch_decode(completions, **_AS_TEXT)
+        spans = [[(0, 0)] * len(ids) for ids in completions]
+    else:
+        read = [token_spans(learner.tokenizer, ids) for ids in completions]
+        texts, spans = [text for text, _ in read], [spans for _, spans in read]
+    scored = learner.reward.score(
+        texts,
+        [example.problem for example in examples],
+        think_open=examples[0].think_open,
+        grading=learner.grading,
+        verifying=verdicts.verify,
+    )
+    own = rollouts_of(
+        update=sampled.batch.update,
+        problems=[example.problem for example in examples],
+        samples=sampled.batch.numbers,
+        scored=scored,
+        tokens=[len(ids) for ids in completions],
+        truncated=sampled.truncated,
+    )
+    return Scored(sampled, scored.responses, spans, gather_object(own))
+
+
+# --- credit -----------------------------------------------------------------------------------------
+
+
+def credit(learner: Learner, scored: Scored) -> list[Sample]:
+    """The completions of this process, with an advantage for each token and which of them count."""
+    sampled, recipe, weights = scored.sampled, learner.recipe, learner.reward.weights
+    batch = sampled.batch
+    parts = {name: np.array([rollout.parts[name] for rollout in scored.rollouts]) for name in weights}
+    scorable = np.array([rollout.reward is not None for rollout in scored.rollouts])
+    advantages = part_advantages(parts, weights, scorable, batch.group)
+    samples = []
+    for row, ids in enumerate(sampled.completions):
+        place = batch.first + row
+        own = {name: float(values[place]) for name, values in advantages.items()}
+        advantages_T, counted_T = token_credit(recipe.credit, own, scored.responses[row], scored.spans[row])
+        if recipe.mask_truncated and sampled.truncated[row]:
+            counted_T = np.zeros_like(counted_T)
+        prompt = batch.examples[row].prompt.ids
+        samples.append(Sample(place // batch.group, prompt, ids, advantages_T, counted_T))
+    return samples
+
+
+def weigh(learner: Learner, samples: list[Sample]) -> list[Sample]:
+    """Each completion with the weight of its tokens in the loss of the whole update."""
+    counted_B = np.array([sample.counted for sample in samples])
+    processes = learner.accelerator.num_processes
+    if learner.recipe.loss == "update":
+        # DDP averages gradients over processes, hence the share of one.
+        active = int(learner.everywhere(int(counted_B.sum())).sum())
+        weights_B = np.full(len(samples), processes / max(active, 1))
+    else:
+        # As TRL does: shuffle the rows and divide each micro-batch by its own tokens.
+        order_B = torch.randperm(len(samples)).numpy()
+        weights_B = np.zeros(len(samples))
+        micro_batches = learner.recipe.accumulation(processes)
+        for rows in order_B.reshape(micro_batches, -1):
+            weights_B[rows] = 1 / max(int(counted_B[rows].sum()), 1) / micro_batches
+    return [replace(s, weight=float(weight)) for s, weight in zip(samples, weights_B, strict=True)]
+
+
+# --- passes and loss --------------------------------------------------------------------------------
+
+
+def cut(learner: Learner, samples: list[Sample], *, everything: bool) -> list[Pass]:
+    """The passes of this process. Unless ``everything`` is needed, what teaches nothing is left out."""
+    recipe = learner.recipe
+    if recipe.shared_prompts and not everything:
+        needed = [sample for sample in samples if sample.teaches]
+    else:
+        needed = [sample for sample in samples if sample.counted]
+    # Something must pass, or the optimiser would find no gradient at all, not even zero.
+    shortest = min(samples, key=lambda s: (not s.counted, len(s.prompt) + len(s.completion)))
+    nothing = replace(shortest, weight=0.0)
+    with learner.accelerator.autocast():
+        shared, plain = learner.sharing.split(learner.model, needed or [nothing], trial=samples)
+    passes = [Pass(part, shared=True) for part in cut_shared(shared, recipe.pass_tokens)]
+    passes += [Pass(part, shared=False) for part in cut_plain(plain, recipe.micro_batch)]
+    if learner.accelerator.num_processes > 1:
+        # Processes may meet in a forward pass, so each makes as many as the others.
+        missing = int(learner.everywhere(len(passes)).max()) - len(passes)
+        passes = [Pass([nothing], passes[0].shared)] * missing + passes
+    return passes
+
+
+def loss_of(learner: Learner, part: Pass, bonus: float) -> tuple[torch.Tensor, Sums]:
+    """The sum over counted tokens of ``weight (-advantage * ratio - entropy bonus + KL)``."""
+    samples, recipe = part.samples, learner.recipe
+    call = learner.sharing.inputs(samples, shared=part.shared)
+    with learner.accelerator.autocast():
+        logps_N, entropy_N = learner.model(**call)
+    advantages_N, weights_N = (
+        torch.from_numpy(np.concatenate(arrays)).to(logps_N)
+        for arrays in (
+            [s.advantages_T[s.counted_T] for s in samples],
+            [np.full(s.counted, s.weight) for s in samples],
+        )
+    )
+    ratio_N = torch.exp(logps_N - logps_N.detach())  # 1, but it has the gradient
+    objective_N, pull = -advantages_N * ratio_N, 0.0
+    if bonus:
+        objective_N = objective_N - bonus * entropy_N
+    if recipe.kl:
+        towards_N = _reference(learner, call) - logps_N
+        kl_N = torch.exp(towards_N) - towards_N - 1
+        objective_N, pull = objective_N + recipe.kl * kl_N, kl_N.detach().sum().item()
+    sums = Sums(entropy_N.detach().sum().item(), pull, float(len(entropy_N)))
+    return (weights_N * objective_N).sum(), sums
+
+
+def _reference(learner: Learner, call: dict[str, Any]) -> torch.Tensor:
+    """The log-probabilities of the start, from which the KL term pulls back."""
+    with torch.no_grad(), learner.accelerator.autocast():
+        if learner.reference is not None:
+            return learner.reference(**call)[0]
+        model = learner.accelerator.unwrap_model(learner.model)
+        with model.disable_adapter():
+            return model(**call)[0]
+
+
+@contextmanager
+def synchronising(learner: Learner, *, last: bool) -> Iterator[None]:
+    """Processes add up their gradients in the last pass only."""
+    accelerator = learner.accelerator
+    accelerator.gradient_state._set_sync_gradients(last)
+    with nullcontext() if last or _deepspeed(learner) else accelerator.no_sync(learner.model):
+        yield
+
+
+def _deepspeed(learner: Learner) -> bool:
+    return learner.accelerator.distributed_type == DistributedType.DEEPSPEED
+
+
+def _backward_options(learner: Learner) -> dict[str, Any]:
+    """DeepSpeed would divide by a number of passes that it does not know."""
+    return {"scale_wrt_gas": False} if _deepspeed(learner) else {}
