@@ -79,8 +79,8 @@ class Record(Sampled):
     """A completion that was read and verified.
 
     ``confidence`` is the one that the model stated; ``answer_probability`` the mean probability of its
-    answer's tokens. ``fault`` is the first rule of the strict reading that the text breaks, ``leniencies`` what the
-    reading had to bend.
+    answer's tokens. ``fault`` is the first rule of the strict reading that the text breaks, ``leniencies``
+    what the reading had to bend.
     """
 
     answer: str | None
