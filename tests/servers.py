@@ -17,7 +17,8 @@ Misfortune is set by :class:`Faults`: shares of calls that get a 429, a 500, a d
 half a JSON text, half a body. Which ones is drawn from the call itself and how often it came, so that a test
 meets the same faults whatever the order in which calls arrive.
 
-Afterwards: ``calls`` (path, headers and body of each), ``faults_served``, ``most_in_flight``.
+Afterwards: ``calls`` (path, headers and body of each), ``authorizations`` (that header of everything that
+arrived, the list of models included), ``faults_served``, ``most_in_flight``.
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ class ModelServer:
         self.context = context
         self.delay = delay
         self.calls: list[Seen] = []
+        self.authorizations: list[str | None] = []
         self.faults_served: Counter[str] = Counter()
         self.in_flight = self.most_in_flight = 0
         self.closing = threading.Event()
@@ -290,6 +292,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Silence."""
 
     def do_GET(self) -> None:
+        self.model_server.authorizations.append(self.headers["Authorization"])
         if self.path != "/v1/models":
             self._send(404, {"detail": "Not Found"})
             return
@@ -298,6 +301,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
+        self.model_server.authorizations.append(self.headers["Authorization"])
         seen = Seen(self.path, headers, json.loads(raw))
         fault = self.model_server.arrive(seen, raw)
         try:

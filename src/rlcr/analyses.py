@@ -27,6 +27,7 @@ from rlcr.problem import Problem
 from rlcr.prompts import Prompt, messages
 from rlcr.records import (
     PROBLEMS,
+    RUN,
     Appender,
     Key,
     Run,
@@ -38,7 +39,7 @@ from rlcr.records import (
 )
 from rlcr.response import get_format, parse
 from rlcr.sample import Completion, Request, Sampler, Sampling
-from rlcr.sample.opening import Access, open_sampler
+from rlcr.sample.opening import Access, Stored, Typed, open_sampler
 from rlcr.tables import Progress
 from rlcr.tasks import read_problems
 
@@ -63,13 +64,15 @@ def sample_analyses(
     folder: Path,
     ask: Ask,
     *,
+    model: str | None = None,
     access: Access | None = None,
     sampler: Sampler | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Sample the analyses that a run lacks, and write what their mean is worth.
 
-    The model must be the run's own; a ``sampler`` is used instead of opening it.
+    The model must be the run's own; a ``sampler`` is used instead of opening it. Where it is on a server,
+    ``model`` must say so: see :mod:`rlcr.sample.opening`.
     """
     run = open_run(folder)
     run.check_finished()
@@ -77,17 +80,18 @@ def sample_analyses(
         raise RlcrError("analyses at temperature 0 are all the same: give a --temperature above 0")
     _check_format(run)
     with locked(folder):
-        stored = _stored(run)
-        settings = _settings(run, ask, stored.get("settings"))
+        before = _stored(run)
+        settings = _settings(run, ask, before.get("settings"))
         drop_torn_line(folder / ANALYSES)
         begun, lost = _begun(run, settings["answers"])
         missing = _missing(run, begun, settings)
         if missing:
             # Opened only now: where all is there already, nobody needs the model.
-            sampler = sampler or open_sampler(run.settings["model"], access or access_of(folder))
+            stored = Stored(run.settings["model"], folder / RUN, "--model URL")
+            sampler = sampler or open_sampler(Typed(model) if model else stored, access or access_of(folder))
             _check_model(run, sampler)
             # What earlier analyses were worth stays until there is more to tell.
-            write_whole(folder / SETTINGS, json.dumps(stored | {"settings": settings}, indent=1) + "\n")
+            write_whole(folder / SETTINGS, json.dumps(before | {"settings": settings}, indent=1) + "\n")
             _sample(run, missing, settings, sampler, progress)
         found = {"settings": settings, **measure_analyses(run, read_analyses(run))}
         found["responses without a closed answer"] = lost
@@ -137,8 +141,10 @@ def _check_format(run: Run) -> None:
 def _check_model(run: Run, sampler: Sampler) -> None:
     was = run.settings["model_name"], run.settings["model_weights"]
     if (sampler.name, sampler.fingerprint) != was:
-        now = f"{run.settings['model']} is now {sampler.name} ({sampler.fingerprint})"
-        raise RlcrError(f"{run.folder}: was sampled from {was[0]} ({was[1]}), and {now}")
+        raise RlcrError(
+            f"{run.folder}: was sampled from {was[0]} ({was[1]}), and this is"
+            f" {sampler.name} ({sampler.fingerprint})"
+        )
 
 
 def _stored(run: Run) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from rlcr.prompts import Prompt, load_prompt
 from rlcr.records import (
     PROBLEMS,
     RECORDS,
+    RUN,
     Run,
     check_new,
     create_run,
@@ -36,7 +37,7 @@ from rlcr.records import (
 from rlcr.report import results as tables
 from rlcr.results import RESULTS, Results, measure_records
 from rlcr.sample import Sampler, Sampling
-from rlcr.sample.opening import Access, open_sampler
+from rlcr.sample.opening import Access, Stored, Typed, open_sampler
 from rlcr.stages import Evaluation, Watch, grade, run_stages
 from rlcr.tasks import TaskSet, load, read_problems, write_problems
 from rlcr.tasks.take import check_ids
@@ -116,8 +117,8 @@ def evaluate(
     else:
         check_new(out)
     # Opened before anything is written: a misspelt model must not leave a folder that then is in the way.
-    sampler = sampler or open_sampler(settings.model, access)
-    judging = _open_judge(settings.judge) if judge_needed else None
+    sampler = sampler or open_sampler(Typed(settings.model), access)
+    judging = open_sampler(Typed(settings.judge)) if judge_needed and settings.judge else None
     graded = _graded_by(settings.grading, settings.verifier, settings.judge, judging)
     resolved = _resolved(settings, method, prompt, task_sets, sampler, access or Access()) | graded
     with locked(out):
@@ -152,7 +153,8 @@ def rescore(
     """Read, verify and measure a run anew from its records. Nothing is sampled.
 
     Without arguments as the run is graded, with whatever the parser and the verifiers have learned since.
-    The records are replaced whole. Verdicts that came with an imported table are replaced only if a verifier
+    The records are replaced whole. A judge on a server is asked only if it is named here: see
+    :mod:`rlcr.sample.opening`. Verdicts that came with an imported table are replaced only if a verifier
     is named.
     """
     run = open_run(Path(folder))
@@ -162,17 +164,19 @@ def rescore(
         run.check_finished()
         how: Grading = grading or run.graded["grading"]
         verifier = verifier or run.graded["verifier"]
-        judge = judge or run.graded["judge"]
+        named = _judge_of(run, judge)
         if verifier is None and (told := run.settings.get("verdicts")):
             raise RlcrError(f"{run.folder}: its verdicts are {told}; --verifier NAME grades it anew instead")
         problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
         if verifier:
             problems = {name: replace(problem, verifier=verifier) for name, problem in problems.items()}
         needs_judge = any(problem.verifier == "judge" for problem in problems.values())
-        judging = _open_judge(judge) if needs_judge else None
+        if needs_judge and named is None:
+            raise _no_judge()
+        judging = open_sampler(named) if needs_judge and named else None
         lines = _regraded(run, problems, how, open_judge(judging) if judging else None)
         write_whole(run.records_path, lines)
-        return write_results(run.regraded(_graded_by(how, verifier, judge, judging)))
+        return write_results(run.regraded(_graded_by(how, verifier, named.model if named else None, judging)))
 
 
 def _regraded(
@@ -231,10 +235,11 @@ def _load(settings: Settings, name: str, data_dir: Path | str | None) -> TaskSet
     return task
 
 
-def _open_judge(judge: str | None) -> Sampler:
-    if not judge:
-        raise _no_judge()
-    return open_sampler(judge)
+def _judge_of(run: Run, judge: str | None) -> Typed | Stored | None:
+    if judge:
+        return Typed(judge)
+    stored = run.graded["judge"]
+    return Stored(stored, run.folder / RUN, "--judge URL") if stored else None
 
 
 def _no_judge() -> RlcrError:

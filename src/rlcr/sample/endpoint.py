@@ -6,8 +6,8 @@ once with a line that says what to do. What a server does not know (logprobs, se
 call, …) is left out from then on, and samples that it did not return are asked for again.
 
 The API key comes from the environment only: ``RLCR_API_KEY``, else ``OPENAI_API_KEY``. It is read when
-sampling begins and written nowhere. A server of your own needs none. Mind that it is sent to whichever server
-you name.
+sampling begins and written nowhere. A server of your own needs none. It is sent to whichever server is named:
+`opening` sees to it that it was named by the user and not by a file.
 
 Continuing a response (``Request.prefix``) is exact in completion mode, where we send text and the server
 goes on from it; that needs the model's ``tokenizer`` for its chat template. In chat mode the response is sent

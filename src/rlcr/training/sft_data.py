@@ -43,7 +43,7 @@ from rlcr.records import (
 )
 from rlcr.response import FORMATS, parse
 from rlcr.sample import Completion, Request, Sampler, Sampling
-from rlcr.sample.opening import open_sampler
+from rlcr.sample.opening import Typed, open_sampler
 from rlcr.tasks import TaskSet, load
 
 SFT, REPORT = "sft.jsonl", "sft-data.json"
@@ -102,8 +102,10 @@ def make_sft_data(
     else:
         check_new(out)
     # Opened before anything is written: a misspelt model must not leave a folder that then is in the way.
-    sampler = sampler or open_sampler(settings.model)
-    expert = expert or (sampler if settings.expert == settings.model else open_sampler(settings.expert))
+    sampler = sampler or open_sampler(Typed(settings.model))
+    if expert is None:
+        alike = settings.expert == settings.model
+        expert = sampler if alike else open_sampler(Typed(settings.expert))
     resolved = _resolved(settings, task, prompts, sampler, expert)
     facts = run_facts(_PACKAGES)
     with locked(out):
