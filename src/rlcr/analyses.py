@@ -7,13 +7,15 @@ are computed once.
     analyses.jsonl   one line for each analysis, append-only; asking again samples only what is missing
     analyses.json    the settings, and Brier score and ECE of the mean of k = 1 to K confidences
 
-Responses without a closed answer have nothing to go on from: they are left out, and counted. What the means
-are worth is in :mod:`rlcr.ensembling`.
+Responses without a closed answer have nothing to go on from: they are left out, and counted. So are analyses
+that the model refuses; the same command asks for them again. What the means are worth is in
+:mod:`rlcr.ensembling`.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -38,10 +40,13 @@ from rlcr.records import (
     write_whole,
 )
 from rlcr.response import get_format, parse
-from rlcr.sample import Completion, Request, Sampler, Sampling
+from rlcr.sample import Completion, Refused, Request, Sampler, Sampling
 from rlcr.sample.opening import Access, Stored, Typed, open_sampler
+from rlcr.sample.refusals import confirm
 from rlcr.tables import Progress
 from rlcr.tasks import read_problems
+
+log = logging.getLogger(__name__)
 
 ANALYSES, SETTINGS = "analyses.jsonl", "analyses.json"
 #: Of analyses where the run itself was greedy: those that are all the same say nothing.
@@ -85,6 +90,7 @@ def sample_analyses(
         drop_torn_line(folder / ANALYSES)
         begun, lost = _begun(run, settings["answers"])
         missing = _missing(run, begun, settings)
+        refused = 0
         if missing:
             # Opened only now: where all is there already, nobody needs the model.
             stored = Stored(run.settings["model"], folder / RUN, "--model URL")
@@ -92,9 +98,10 @@ def sample_analyses(
             _check_model(run, sampler)
             # What earlier analyses were worth stays until there is more to tell.
             write_whole(folder / SETTINGS, json.dumps(before | {"settings": settings}, indent=1) + "\n")
-            _sample(run, missing, settings, sampler, progress)
+            refused = _sample(run, begun, settings, sampler, progress)
         found = {"settings": settings, **measure_analyses(run, read_analyses(run))}
         found["responses without a closed answer"] = lost
+        found["analyses refused"] = refused
         write_whole(folder / SETTINGS, json.dumps(found, indent=1) + "\n")
         return found
 
@@ -206,24 +213,42 @@ def _missing(
 
 def _sample(
     run: Run,
-    missing: Sequence[tuple[_Begun, Sequence[int]]],
+    begun: Sequence[_Begun],
     settings: Mapping[str, Any],
     sampler: Sampler,
     progress: Callable[[float], None] | None,
-) -> None:
-    """Sample what is not there yet, each analysis written as it arrives."""
-    total = sum(len(numbers) for _, numbers in missing)
-    by_key = {_key(one): one for one, _ in missing}
+) -> int:
+    """Sample what is not there yet, each analysis written as it arrives. How many the model refused."""
+    by_key = {_key(one): one for one in begun}
     sampling = Sampling(settings["max_tokens"], settings["temperature"], seed=settings["seed"])
-    appender = Appender(run.folder / ANALYSES)
-    try:
-        with closing(sampler.sample(_requests(run, missing), sampling)) as completions:
-            for count, completion in enumerate(completions, 1):
-                appender.write([_line(by_key[completion.key], completion)])
-                if progress:
-                    progress(count / total)
-    finally:
-        appender.close()
+    failed: set[str] = set()
+    refused = 0
+    while missing := [(one, k) for one, k in _missing(run, begun, settings) if _key(one) not in failed]:
+        total = sum(len(numbers) for _, numbers in missing)
+        try:
+            with (
+                closing(Appender(run.folder / ANALYSES)) as appender,
+                closing(sampler.sample(_requests(run, missing), sampling)) as completions,
+            ):
+                for count, completion in enumerate(completions, 1):
+                    appender.write([_line(by_key[completion.key], completion)])
+                    if progress:
+                        progress(count / total)
+        except Refused as error:
+            confirm(error, sampler, _answered(run, begun), sampling)
+            log.warning("%s", error)
+            failed |= {failure.key for failure in error.failures}
+            refused += sum(len(failure.samples) for failure in error.failures)
+    return refused
+
+
+def _answered(run: Run, begun: Sequence[_Begun]) -> Request | None:
+    """An analysis that the model has given, to ask for it again."""
+    by_key = {(one["id"], one["sample"]): one for one in begun}
+    for line in read_lines(run.folder / ANALYSES):
+        if one := by_key.get((line["id"], line["sample"])):
+            return next(_requests(run, [(one, [line["analysis"]])]))
+    return None
 
 
 def _key(one: _Begun) -> str:

@@ -20,6 +20,7 @@ from rlcr.facts import run_facts
 from rlcr.judging import open_judge
 from rlcr.methods import Method, get_method, stored_method
 from rlcr.problem import Problem
+from rlcr.progress import Watch
 from rlcr.prompts import Prompt, load_prompt
 from rlcr.records import (
     PROBLEMS,
@@ -38,7 +39,7 @@ from rlcr.report import results as tables
 from rlcr.results import RESULTS, Results, measure_records
 from rlcr.sample import Sampler, Sampling
 from rlcr.sample.opening import Access, Stored, Typed, open_sampler
-from rlcr.stages import Evaluation, Watch, grade, run_stages
+from rlcr.stages import Evaluation, grade, run_stages
 from rlcr.tasks import TaskSet, load, read_problems, write_problems
 from rlcr.tasks.take import check_ids
 from rlcr.verify import Grading, Verifier
@@ -90,6 +91,7 @@ def evaluate(
     out: Path | str,
     *,
     resume: bool = False,
+    retry_failed: bool = False,
     data_dir: Path | str | None = None,
     access: Access | None = None,
     sampler: Sampler | None = None,
@@ -98,9 +100,12 @@ def evaluate(
     """Evaluate a model and write its run folder.
 
     ``access`` says how to reach the model; a ``sampler`` is used instead of opening ``settings.model``.
+    With ``resume`` the run goes on; completions that failed are asked for again only with ``retry_failed``.
     ``watch(done, total)`` makes whoever follows the run, such as :class:`rlcr.progress.RunProgress`.
     """
     out = Path(out)
+    if retry_failed and not resume:
+        raise RlcrError("--retry-failed is for a run that is there: give --resume as well")
     if len(set(settings.tasks)) < len(settings.tasks):
         raise RlcrError(f"a task is named twice: {', '.join(settings.tasks)}")
     rule = settings.rule()
@@ -125,7 +130,8 @@ def evaluate(
         run = resume_run(out, resolved) if resume else create_run(out, resolved, graded, run_facts(_PACKAGES))
         if not (out / PROBLEMS).exists():
             write_problems(out / PROBLEMS, problems)
-        if not run.finished:
+        retry = run.failed if retry_failed else {}
+        if retry or not run.finished:
             evaluation = Evaluation(
                 problems=problems,
                 method=method,
@@ -137,9 +143,9 @@ def evaluate(
                 task_of={problem.id: task.task for task in task_sets for problem in task.problems},
             )
             if rule:
-                run_adaptively(evaluation, sampler, run, rule, watch)
+                run_adaptively(evaluation, sampler, run, rule, watch, retry=retry)
             else:
-                run_stages(evaluation, sampler, run, watch)
+                run_stages(evaluation, sampler, run, watch, retry=retry)
         return write_results(run)
 
 
@@ -202,7 +208,9 @@ def write_results(run: Run) -> Results:
     columns, stale = fresh_columns(run)
     for name, why in stale.items():
         log.warning("%s: confidence column %s is left out: %s", run.folder, name, why)
-    results = measure_records(run.independent_records(), run.described, columns)
+    results = measure_records(
+        run.independent_records(), run.described, columns, failures=run.independent_failures()
+    )
     write_whole(run.folder / RESULTS, json.dumps(results.to_dict(), indent=2) + "\n")
     write_whole(run.folder / "results.md", tables.markdown(results))
     write_whole(run.folder / "results.tex", tables.latex(results))

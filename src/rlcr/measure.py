@@ -34,6 +34,8 @@ class Columns:
         self._group = array("q")
         self._group_names: dict[str, int] = {}
         self.unscorable = 0
+        self.failed = 0
+        """Samples that were asked for and never came."""
 
     def add(
         self, correct: bool | None, confidence: float | None, *, question: int, group: str | None = None
@@ -86,6 +88,7 @@ class Columns:
             macro=metrics.macro_average(by) if by else None,
             unscored_groups=tuple(name for name in self._group_names if name not in by),
             unscorable=self.unscorable,
+            failed=self.failed,
             correct=correct,
             confidence=confidence,
         )
@@ -131,12 +134,13 @@ class Measurement:
     macro: metrics.MacroAverage | None
     unscored_groups: tuple[str, ...]
     unscorable: int
+    failed: int
     correct: NDArray[np.int8]
     confidence: NDArray[np.float64]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON: that of the summary, with "unscorable" and, if there are groups, "by" and "macro"."""
-        result = self.overall.to_dict() | {"unscorable": self.unscorable}
+        """As JSON: that of the summary, with what is not in it and, if there are groups, "by" and "macro"."""
+        result = self.overall.to_dict() | {"unscorable": self.unscorable, "failed": self.failed}
         if self.macro:
             result["by"] = {name: summary.to_dict() for name, summary in self.by.items()}
             result["macro"] = self.macro.to_dict()

@@ -52,6 +52,24 @@ class _TaskColumns:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """How many of the completions of a task were answered. Those that failed are in no number, only here."""
+
+    answered: int
+    failed: Mapping[str, int]
+    """How many failed for each reason."""
+
+    @property
+    def asked(self) -> int:
+        """All of them."""
+        return self.answered + sum(self.failed.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"asked": self.asked, "answered": self.answered, "failed": dict(self.failed)}
+
+
+@dataclass(frozen=True)
 class TaskResult:
     """One task: a measurement for each source of confidence, and what was counted beside them."""
 
@@ -60,7 +78,7 @@ class TaskResult:
     mean_tokens: float
     repair_rate: Mapping[str, float]
     unrepaired: Mapping[str, int]
-    """Completions that needed a forced answer or confidence from a server that cannot continue one."""
+    """Completions that needed a forced answer or confidence from a model that would not continue them."""
     cut_off_rate: float
     unscorable: Mapping[str, int]
     verifiers: Mapping[str, int]
@@ -94,6 +112,7 @@ class Results:
     macro: metrics.MacroAverage | None
     unscored: Mapping[str, Mapping[str, int]]
     """Tasks of which nothing could be scored, with the reasons: they have no numbers."""
+    coverage: Mapping[str, Coverage]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -102,6 +121,7 @@ class Results:
             "tasks": {name: result.to_dict() for name, result in self.tasks.items()},
             "macro": self.macro.to_dict() if self.macro else None,
             "unscored": {name: dict(reasons) for name, reasons in self.unscored.items()},
+            "coverage": {name: coverage.to_dict() for name, coverage in self.coverage.items()},
         }
 
 
@@ -110,11 +130,13 @@ def measure_records(
     settings: Mapping[str, Any],
     columns: Mapping[str, Mapping[Key, float | None]] | None = None,
     *,
+    failures: Iterable[Mapping[str, Any]] = (),
     resamples: int = 1000,
 ) -> Results:
     """Measure records, whatever their order: they are the same results for the same records.
 
-    ``columns`` are further sources of confidence, beside those that the records hold.
+    ``columns`` are further sources of confidence, beside those that the records hold; ``failures`` are the
+    completions that became no records.
     """
     wanted = ("task", "id", "sample", "verdict", "reason", "confidences", "tokens", "repairs", "unrepaired")
     rows = [{name: record[name] for name in (*wanted, "verifier", "finish_reason")} for record in records]
@@ -139,7 +161,21 @@ def measure_records(
         if len(tasks) > 1
         else None
     )
-    return Results(settings, tasks, macro, unscored)
+    return Results(settings, tasks, macro, unscored, _coverage(gathered, failures))
+
+
+def _coverage(
+    gathered: Mapping[str, _TaskColumns], failures: Iterable[Mapping[str, Any]]
+) -> dict[str, Coverage]:
+    failed: dict[str, Counter[str]] = {name: Counter() for name in gathered}
+    for failure in failures:
+        failed.setdefault(failure["task"], Counter())[failure["reason"]] += 1
+    return {
+        name: Coverage(
+            gathered[name].completions if name in gathered else 0, dict(failed[name].most_common())
+        )
+        for name in sorted(failed)
+    }
 
 
 def _result(task: _TaskColumns, resamples: int) -> TaskResult:
@@ -191,4 +227,5 @@ def run_columns(folder: Path, confidence: str) -> Columns:
             question=questions.setdefault(record["id"], len(questions)),
             group=record["task"] if several else None,
         )
+    columns.failed = len(run.independent_failures())
     return columns

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rlcr.metrics import Comparison, Estimate, MacroAverage
-from rlcr.results import Results, TaskResult
+from rlcr.results import Coverage, Results, TaskResult
 
 _PIPE_WIDTH = 200
 
@@ -40,7 +40,7 @@ class _Line:
 def _lines(results: Results) -> Iterator[_Line]:
     for name, task in results.tasks.items():
         for source, measurement in task.confidences.items():
-            counted = _counts(task) if source == "verbalised" else ("", "", "")
+            counted = _counts(task, results.coverage[name]) if source == "verbalised" else ("", "", "")
             yield _Line(name, source, measurement.overall.metrics, measurement.overall.n, *counted)
     if results.macro:
         yield _average(results.macro)
@@ -50,9 +50,11 @@ def _average(macro: MacroAverage) -> _Line:
     return _Line("average", "verbalised", macro.metrics, macro.n)
 
 
-def _counts(task: TaskResult) -> tuple[str, str, str]:
+def _counts(task: TaskResult, coverage: Coverage) -> tuple[str, str, str]:
     repaired = f"{task.repair_rate['answer']:.0%}/{task.repair_rate['confidence']:.0%}"
-    return f"{task.mean_tokens:.0f}", repaired, str(sum(task.unscorable.values()))
+    failed = sum(coverage.failed.values())
+    lost = f"{sum(task.unscorable.values())}{f' + {failed} failed' if failed else ''}"
+    return f"{task.mean_tokens:.0f}", repaired, lost
 
 
 _HEADINGS = ("task", "by", "n", "accuracy ↑", "AUROC ↑", "Brier ↓", "ECE ↓", "tokens", "repaired", "lost")
@@ -89,10 +91,23 @@ def markdown(results: Results) -> str:
 
 def _footnote(results: Results) -> str:
     model, method, grading = (results.settings[key] for key in ("model", "method", "grading"))
-    return (
+    told = (
         f"Model {model}, method {method}, grading {grading}. ± is half the width of the 95% interval. "
         "Repaired: answers/confidences that took a forced continuation. Lost: unscorable."
     )
+    return " ".join([told, *_failures(results)])
+
+
+def _failures(results: Results) -> Iterator[str]:
+    """A sentence for each task of which completions failed: how many, and why most of them did."""
+    for name, coverage in results.coverage.items():
+        if coverage.failed:
+            (reason, *others), failed = coverage.failed, coverage.asked - coverage.answered
+            more = f", and {len(others)} other reasons" if others else ""
+            yield (
+                f"{name}: {coverage.answered:,} of {coverage.asked:,} completions; {failed:,} failed and are"
+                f" in no number ({reason}{more}); --resume --retry-failed asks for them again."
+            )
 
 
 def _escape_markdown(text: str) -> str:
@@ -143,7 +158,7 @@ def print_results(results: Results) -> None:
     out.print(escape(_footnote(results)), soft_wrap=True)
     for name, task in results.tasks.items():
         for part, count in task.unrepaired.items():
-            out.print(escape(f"{name}: {count} without {part}: the server cannot continue a response"))
+            out.print(escape(f"{name}: {count} without {part}: the model did not continue the response"))
     lost = {name: task.unscorable for name, task in results.tasks.items()} | dict(results.unscored)
     for name, reasons in lost.items():
         for reason, count in reasons.items():
