@@ -7,7 +7,8 @@ It answers ``/v1/models``, ``/v1/chat/completions`` and ``/v1/completions`` with
 ``max_tokens``, assistant prefill and usage. What the model "says" comes from a function of a :class:`Call`:
 the rendered prompt (plain: system text, ``User: …``, ``Assistant:``, then the response already begun; the
 same in both modes), the number of the sample and the settings. It returns text, which is cut into tokens
-here, or the tokens with their logprobs: :func:`model_reply` makes such a function of a transformers model.
+here, or the tokens with their logprobs: :func:`model_reply` makes such a function of a transformers model. It
+may also refuse: ``raise Refusal(400, "content filter")``.
 
 How servers differ is set by ``refuses`` (fields answered with a 400), ``ignores`` (fields not looked at, such
 as ``n``), ``tokens`` (how a character split across tokens is reported), ``reasoning`` (``<think>`` split off into
@@ -17,7 +18,8 @@ Misfortune is set by :class:`Faults`: shares of calls that get a 429, a 500, a d
 half a JSON text, half a body. Which ones is drawn from the call itself and how often it came, so that a test
 meets the same faults whatever the order in which calls arrive.
 
-Afterwards: ``calls`` (path, headers and body of each), ``faults_served``, ``most_in_flight``.
+Afterwards: ``calls`` (path, headers and body of each), ``authorizations`` (that header of everything that
+arrived, the list of models included), ``faults_served``, ``most_in_flight``.
 """
 
 from __future__ import annotations
@@ -88,7 +90,9 @@ class Seen:
     body: dict[str, Any] = field(default_factory=dict)
 
 
-class _Refusal(Exception):
+class Refusal(Exception):
+    """What the server answers with an HTTP status of its own; a reply function may raise it too."""
+
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
@@ -123,6 +127,7 @@ class ModelServer:
         self.context = context
         self.delay = delay
         self.calls: list[Seen] = []
+        self.authorizations: list[str | None] = []
         self.faults_served: Counter[str] = Counter()
         self.in_flight = self.most_in_flight = 0
         self.closing = threading.Event()
@@ -163,19 +168,19 @@ class ModelServer:
     def answer(self, seen: Seen) -> dict[str, Any]:
         """The JSON of a reply."""
         if self.key is not None and seen.headers.get("authorization") != f"Bearer {self.key}":
-            raise _Refusal(401, f"Incorrect API key provided: {seen.headers.get('authorization')}")
+            raise Refusal(401, f"Incorrect API key provided: {seen.headers.get('authorization')}")
         body = {name: value for name, value in seen.body.items() if name not in self.ignores}
         for name in sorted(self.refuses & body.keys()):
-            raise _Refusal(400, f"Unknown parameter: '{name}'.")
+            raise Refusal(400, f"Unknown parameter: '{name}'.")
         if body["model"] not in self.models:
-            raise _Refusal(404, f"The model `{body['model']}` does not exist.")
+            raise Refusal(404, f"The model `{body['model']}` does not exist.")
         chat = seen.path == "/v1/chat/completions"
         if chat and not self.chat_template:
-            raise _Refusal(400, "The tokenizer has no chat template, so you must provide one.")
+            raise Refusal(400, "The tokenizer has no chat template, so you must provide one.")
         prompt = _conversation(body) if chat else body["prompt"]
         prompt_tokens, limit = len(_cut(prompt)), body.get("max_tokens", 16)
         if self.context is not None and prompt_tokens + limit > self.context:
-            raise _Refusal(400, f"This model's maximum context length is {self.context} tokens.")
+            raise Refusal(400, f"This model's maximum context length is {self.context} tokens.")
         temperature = body.get("temperature", 1.0)
         first = body.get("seed", 0) if temperature else 0
         if self.delay:
@@ -290,6 +295,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Silence."""
 
     def do_GET(self) -> None:
+        self.model_server.authorizations.append(self.headers["Authorization"])
         if self.path != "/v1/models":
             self._send(404, {"detail": "Not Found"})
             return
@@ -298,6 +304,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
+        self.model_server.authorizations.append(self.headers["Authorization"])
         seen = Seen(self.path, headers, json.loads(raw))
         fault = self.model_server.arrive(seen, raw)
         try:
@@ -320,7 +327,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             try:
                 self._send(200, self.model_server.answer(seen), fault=fault)
-            except _Refusal as refusal:
+            except Refusal as refusal:
                 self._send(refusal.status, {"error": {"message": str(refusal), "code": refusal.status}})
 
     def _hang(self) -> None:

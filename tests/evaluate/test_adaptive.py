@@ -126,7 +126,7 @@ def test_analyses_continue_one_answer_in_one_request_and_are_sampled_once(tmp_pa
         models = server.models
         evaluate(Settings(server.url, (capitals(tmp_path, 1),), "rlcr"), tmp_path / "run")
         before = len([c for c in server.calls if "completions" in c.path])
-        found = sample_analyses(tmp_path / "run", Ask(samples=4))
+        found = sample_analyses(tmp_path / "run", Ask(samples=4), model=server.url)
         asked = [c for c in server.calls if "completions" in c.path][before:]
         assert len(asked) == 4  # one for each question, not one for each analysis
         sample_analyses(tmp_path / "run", Ask(samples=4))
@@ -142,12 +142,12 @@ def test_analyses_continue_one_answer_in_one_request_and_are_sampled_once(tmp_pa
         server.models = models
         # Stopped on the way to more, the file still says what the first ones were worth.
         with pytest.raises(KeyboardInterrupt):
-            sample_analyses(tmp_path / "run", Ask(samples=5), progress=interrupt)
+            sample_analyses(tmp_path / "run", Ask(samples=5), model=server.url, progress=interrupt)
         assert json.loads((tmp_path / "run" / "analyses.json").read_text())["tasks"] == found["tasks"]
         # A torn line is made anew, and more analyses are added to those that are there.
         path = tmp_path / "run" / "analyses.jsonl"
         path.write_bytes(path.read_bytes()[:-20])
-        sample_analyses(tmp_path / "run", Ask(samples=6))
+        sample_analyses(tmp_path / "run", Ask(samples=6), model=server.url)
         assert len(path.read_text().splitlines()) == 24
         with pytest.raises(RlcrError, match="has analyses with seed 0, not 3"):
             sample_analyses(tmp_path / "run", Ask(samples=4, seed=3))
@@ -167,4 +167,4 @@ def test_analyses_that_cannot_be(tmp_path: Path) -> None:
             sample_analyses(tmp_path / "rlcr", Ask(temperature=0))
         server.models = ("other",)
         with pytest.raises(RlcrError, match="was sampled from"):
-            sample_analyses(tmp_path / "rlcr", Ask())
+            sample_analyses(tmp_path / "rlcr", Ask(), model=server.url)

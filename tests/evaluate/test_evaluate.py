@@ -314,7 +314,7 @@ def test_a_judge_is_asked_once_for_each_answer(tmp_path: Path, monkeypatch: pyte
         results = evaluate(settings, tmp_path / "run")
         asked = len([c for c in judging.calls if "completions" in c.path])
         assert asked == 6
-        rescore(tmp_path / "run")
+        rescore(tmp_path / "run", judge=judging.url)
         assert len([c for c in judging.calls if "completions" in c.path]) == asked
         with pytest.raises(RlcrError, match="give --judge"):
             evaluate(Settings(server.url, (str(task),), "base"), tmp_path / "other")

@@ -27,7 +27,7 @@ from rlcr.problem import Problem
 from rlcr.runs.store import Appender, Run, locked
 from rlcr.sample import Completion, Request, Sampling
 from rlcr.sample.endpoint import EndpointSampler
-from rlcr.sample.opening import Access, open_sampler
+from rlcr.sample.opening import Access, Typed, open_sampler
 from rlcr.tasks import write_problems
 from rlcr.verify import Message
 
@@ -278,7 +278,7 @@ def test_a_tokenizer_brings_its_template(tmp_path: Path) -> None:
 
     tiny_tokenizer().save_pretrained(tmp_path)
     with ModelServer(lambda call: call.prompt) as server:
-        sampler = open_sampler(server.url, Access(tokenizer=str(tmp_path)))
+        sampler = open_sampler(Typed(server.url), Access(tokenizer=str(tmp_path)))
         (found,) = sampler.sample([Request("q", ({"role": "user", "content": "Hi"},))], Sampling(50))
     assert found.text.startswith("<|im_start|>user\nHi<|im_end|>")
 
@@ -294,7 +294,7 @@ def test_a_tokenizer_brings_its_template(tmp_path: Path) -> None:
 )
 def test_wrong_combinations(model: str, access: Access, message: str) -> None:
     with pytest.raises(RlcrError, match=message):
-        open_sampler(model, access)
+        open_sampler(Typed(model), access)
 
 
 def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 
 from rlcr.engine.packed import PackedModel, refusal
 from rlcr.errors import RlcrError
-from rlcr.sample import CannotContinue, Completion, Request, Sampling
+from rlcr.sample import Completion, Refused, Request, Sampling
 from rlcr.sample.batch import Batch
 from rlcr.sample.choice import choose, gumbel, nucleus, stream
 from rlcr.sample.jobs import Maker
@@ -266,7 +266,7 @@ def test_nothing_to_do_and_what_cannot_be_done(sampler) -> None:
     with pytest.raises(
         RlcrError, match="long-one: the prompt has .* tokens, but the model has 512 positions"
     ):
-        sampler.sample([Request("long-one", user("sum " * 600))], SAMPLED)
+        list(sampler.sample([Request("long-one", user("sum " * 600))], SAMPLED))
     for wrong in (
         Sampling(0),
         Sampling(1, -1.0),
@@ -303,9 +303,10 @@ def test_responses_too_long_to_continue_are_told_of_together_and_last(sampler) -
     short = make_requests(3)
     completions = sampler.sample([long[0], *short, *long[1:]], GREEDY)
     assert {next(completions).key for _ in short} == {request.key for request in short}
-    with pytest.raises(CannotContinue, match="long0: .* positions .and 2 more like it.") as caught:
+    with pytest.raises(Refused, match="long0: .* positions .and 2 more like it.") as caught:
         next(completions)
-    assert caught.value.keys == {"long0", "long1", "long2"}
+    assert [(one.key, one.samples) for one in caught.value.failures] == [(f"long{i}", (0,)) for i in range(3)]
+    assert caught.value.certain
 
 
 def test_half_a_character_is_no_reason_to_stop(sampler) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import Call, Faults, ModelServer
+from tests.servers import Call, Faults, ModelServer, Refusal
 
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
@@ -263,3 +263,27 @@ def test_solutions_that_would_spoil_the_format_are_left_out() -> None:
     assert read_solution(whole, "rlcr").completion("c") == (
         "<think>a</think>\n<answer>4</answer>\n<analysis>c</analysis>"
     )
+
+
+def test_what_a_server_refuses_is_left_out_and_counted(tmp_path: Path) -> None:
+    def filtered(number: int, reply: Any) -> Any:
+        def answer(call: Call) -> str:
+            if number_in(call.prompt) == number:
+                raise Refusal(400, "The prompt was filtered by our content policy.")
+            return reply(call)
+
+        return answer
+
+    with ModelServer(filtered(2, solve)) as server, ModelServer(filtered(4, Expert())) as expert:
+        chosen = settings(sums(tmp_path), server, expert)
+        counts = make_sft_data(chosen, tmp_path / "run")
+        assert counts["solutions"]["faults"]["refused"] == 1
+        assert counts["analyses"]["rejected"]["refused"] == 3
+        ids = {json.loads(line)["id"] for line in (tmp_path / "run" / "sft.jsonl").read_text().splitlines()}
+        assert ids.isdisjoint({"sum/2", "sum/4"})
+        asked = len(server.calls) + len(expert.calls)
+        assert make_sft_data(chosen, tmp_path / "run", resume=True) == counts
+        assert len(server.calls) + len(expert.calls) == asked
+        expert.reply = lambda call: filtered(number_in(call.prompt), solve)(call)  # all of them
+        with pytest.raises(RlcrError, match="HTTP 400"):
+            make_sft_data(chosen, tmp_path / "other")

@@ -86,6 +86,9 @@ def eval_(
         str | None, typer.Option(help="Local model: float32, bfloat16 or float16; default by device.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="With --resume: ask again for completions that failed.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """How accurate and how calibrated is this model?"""
@@ -118,6 +121,7 @@ def eval_(
             settings,
             out,
             resume=resume,
+            retry_failed=retry_failed,
             data_dir=data_dir,
             access=Access(mode, tokenizer, concurrency, timeout, device, dtype),
             watch=watch,

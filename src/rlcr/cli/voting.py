@@ -77,6 +77,10 @@ def analyses(
     run: RunFolder,
     samples: Annotated[int, typer.Option(help="Analyses of each answer.", min=2)] = 8,
     answers: Annotated[int, typer.Option(help="Responses of each question to analyse.", min=1)] = 1,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The run's model, where that is on a server: its address as in the run."),
+    ] = None,
     max_tokens: Annotated[
         int | None, typer.Option(help="Tokens of an analysis at most; default: the run's.", min=1)
     ] = None,
@@ -99,6 +103,7 @@ def analyses(
         found = sample_analyses(
             Path(run),
             Ask(samples, answers, max_tokens, temperature, seed),
+            model=model,
             access=access_of(run, device, dtype),
             progress=progress,
         )

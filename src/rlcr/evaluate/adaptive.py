@@ -11,20 +11,22 @@ takes no gold, and neither does stopping.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rlcr.evaluate.stages import Evaluation, Watch, run_stages
+from rlcr.evaluate.progress import Watch
+from rlcr.evaluate.stages import Evaluation, run_stages
 from rlcr.many.equivalence import Memory, group_many
 from rlcr.many.pool import make_pool, pools_of
 from rlcr.many.stopping import Rule, final_votes
 from rlcr.metrics.bootstrap import question_weights, ratio
 from rlcr.problem import Problem
-from rlcr.runs.store import ADAPTIVE, Run, open_run, write_whole
+from rlcr.runs.store import ADAPTIVE, Key, Run, open_run, write_whole
 from rlcr.sample import Sampler
 
 
@@ -34,6 +36,8 @@ def run_adaptively(
     run: Run,
     rule: Rule,
     watch: Callable[[int, int], Watch] | None = None,
+    *,
+    retry: Collection[Key] = (),
 ) -> None:
     """Sample in rounds what the run lacks; ``evaluation.samples`` is the budget."""
     watching: list[Watch] = []
@@ -48,7 +52,8 @@ def run_adaptively(
     for samples in rule.rounds:
         # Opened anew: what the last round has written is done.
         some = replace(evaluation, problems=left, samples=samples)
-        run_stages(some, sampler, open_run(run.folder), follow if watch else None)
+        run_stages(some, sampler, open_run(run.folder), follow if watch else None, retry=retry)
+        retry = [key for key in retry if key[1] >= samples]  # once is enough, whatever came of it
         left = _unsafe(left, run, rule, samples, memory)
         if not left:
             return
@@ -61,12 +66,16 @@ def _unsafe(problems: list[Problem], run: Run, rule: Rule, samples: int, memory:
     for record in run.records():
         if record["id"] in wanted and record["sample"] < samples:
             told[record["id"]][record["sample"]] = record["answer"], record["confidence"]
-    rows = [[told[problem.id][n] for n in range(samples)] for problem in problems]
+    # Samples that failed are spent like others, but do not vote; a problem of which all failed has no vote.
+    problems = [problem for problem in problems if told[problem.id]]
+    if not problems:
+        return []
+    rows = [[row for _, row in sorted(told[problem.id].items())] for problem in problems]
     groups = group_many(
         ((problem, [answer for answer, _ in row]) for problem, row in zip(problems, rows, strict=True)),
         memory,
     )
-    unknown = [[0] * samples for _ in rows]
+    unknown = [[0] * len(row) for row in rows]
     pool = make_pool(
         [problem.id for problem in problems],
         groups,
@@ -81,19 +90,21 @@ def _unsafe(problems: list[Problem], run: Run, rule: Rule, samples: int, memory:
 def write_adaptive(run: Run) -> dict[str, Any]:
     """Measure the voted answers of an adaptive run, and note that it is finished."""
     rule = Rule(**run.settings["adaptive"])
+    failed = Counter(name for name, _ in run.failures())
     tasks = {}
     for task, pool in pools_of(run, run.records()).items():
         right, scorable, _, _ = final_votes(pool)
         early, early_scorable, _, _ = final_votes(pool.first(rule.first))
         weights_RQ = question_weights(len(pool), 1000)
         used_Q = pool.size_Q.astype(np.float64)
+        asked_Q = pool.size_Q + np.array([failed[name] for name in pool.ids])
         tasks[task] = {
             "questions": len(pool),
             "samples": ratio(used_Q, np.ones_like(used_Q), weights_RQ).estimate().to_dict(),
             "samples_each": {str(n): int((pool.size_Q == n).sum()) for n in np.unique(pool.size_Q)},
             "accuracy": ratio(right, scorable, weights_RQ).estimate().to_dict(),
             "first_round": ratio(early, early_scorable, weights_RQ).estimate().to_dict(),
-            "stopped_early": float((pool.size_Q < rule.budget).mean()),
+            "stopped_early": float((asked_Q < rule.budget).mean()),
             "unscorable": float((1 - scorable).sum()),
         }
     found = {"rule": rule.to_dict(), "tasks": tasks}

@@ -61,6 +61,9 @@ def compare_runs(
     for run in (a, b):
         run.check_finished()
     notes = list(_different_settings(a.described, b.described))
+    failed = [len(run.independent_failures()) for run in (a, b)]
+    if any(failed):
+        notes.append(f"completions that failed, and are in no pair: {failed[0]:,} against {failed[1]:,}")
     other = [task for task in shared if tasks_a[task]["sha256"] != tasks_b[task]["sha256"]]
     for task in other:
         sizes = f"{tasks_a[task]['size']:,} against {tasks_b[task]['size']:,} problems"

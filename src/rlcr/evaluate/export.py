@@ -28,7 +28,7 @@ def export(folder: Path, out: Path) -> list[Path]:
     results = {
         "results": {task: _results(task, found["metrics"]) for task, found in measured["tasks"].items()},
         "n-samples": {
-            task: {"original": found["completions"], "effective": found["n"]}
+            task: {"original": _asked(measured, task), "effective": found["n"]}
             for task, found in measured["tasks"].items()
         },
         "higher_is_better": {
@@ -45,6 +45,11 @@ def export(folder: Path, out: Path) -> list[Path]:
         paths.append(out / name)
         write_whole(paths[-1], (to_line(sample) for sample in _samples(run, task)))
     return paths
+
+
+def _asked(measured: dict[str, Any], task: str) -> int:
+    """Completions that were asked for. Results of older versions do not tell of any that failed."""
+    return measured.get("coverage", {}).get(task, {}).get("asked", measured["tasks"][task]["completions"])
 
 
 def _file_names(tasks: Iterable[str]) -> dict[str, str]:

@@ -18,11 +18,10 @@ from rlcr.verify import Grading
 
 #: What the paper appends to a response without a valid answer or confidence, and the tokens it allows.
 FORCED_ANSWER = "Thinking time ended. My final answer is"
-FORCED_ANSWER_TOKENS = 50
 FORCED_CONFIDENCE = (
     "Thinking time ended. My verbalized confidence in my answer as a number between 0 and 100 is equal to"
 )
-FORCED_CONFIDENCE_TOKENS = 20
+FORCED_TOKENS = {"answer": 50, "confidence": 20}
 
 #: Beside the weights of a trained model: the method it was trained for.
 METHOD_FILE = "rlcr.json"
@@ -79,6 +78,13 @@ def needs_answer(response: Response) -> bool:
 def needs_confidence(response: Response) -> bool:
     """Whether a leniently read response holds no confidence that can be read."""
     return response.confidence is None
+
+
+def forced_prefix(part: str, text: str, forced_answer: str | None) -> str:
+    """What the model is made to continue for an answer or a confidence, after what was forced before."""
+    if part == "confidence" and forced_answer is not None:
+        text += f"\n\n{FORCED_ANSWER}{forced_answer}"
+    return f"{text}\n\n{FORCED_ANSWER if part == 'answer' else FORCED_CONFIDENCE}"
 
 
 def read_forced_answer(text: str) -> str:

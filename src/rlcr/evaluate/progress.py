@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from rlcr.tasks.plumbing.tables import Progress
 
@@ -33,6 +33,18 @@ def progress_bar(description: str) -> Iterator[Progress | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=1.0)
         yield lambda share: bar.update(task, completed=share)
+
+
+class Watch(Protocol):
+    """Somebody who follows a run."""
+
+    def replied(self, stage: str) -> None:
+        """A reply has arrived and is on disk."""
+        ...
+
+    def graded(self, records: Sequence[dict[str, Any]]) -> None:
+        """Records were written."""
+        ...
 
 
 class RunProgress:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,24 @@ class _TaskSamples:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """How many of the completions of a task were answered. Those that failed are in no number, only here."""
+
+    answered: int
+    failed: Mapping[str, int]
+    """How many failed for each reason."""
+
+    @property
+    def asked(self) -> int:
+        """All of them."""
+        return self.answered + sum(self.failed.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"asked": self.asked, "answered": self.answered, "failed": dict(self.failed)}
+
+
+@dataclass(frozen=True)
 class TaskResult:
     """One task: a measurement for each source of confidence, and what was counted beside them."""
 
@@ -65,7 +83,7 @@ class TaskResult:
     mean_tokens: float
     repair_rate: Mapping[str, float]
     unrepaired: Mapping[str, int]
-    """Completions that needed a forced answer or confidence from a server that cannot continue one."""
+    """Completions that needed a forced answer or confidence from a model that would not continue them."""
     cut_off_rate: float
     without_logprobs: int
     """Completions for which the sampler returned none, or what cannot be any: NaN, values above 0."""
@@ -102,6 +120,7 @@ class Results:
     macro: metrics.MacroAverage | None
     unscored: Mapping[str, Mapping[str, int]]
     """Tasks of which nothing could be scored, with the reasons: they have no numbers."""
+    coverage: Mapping[str, Coverage]
 
     @property
     def warnings(self) -> list[str]:
@@ -119,6 +138,7 @@ class Results:
             "macro": self.macro.to_dict() if self.macro else None,
             "unscored": {name: dict(reasons) for name, reasons in self.unscored.items()},
             "warnings": self.warnings,
+            "coverage": {name: coverage.to_dict() for name, coverage in self.coverage.items()},
         }
 
 
@@ -127,11 +147,13 @@ def measure_records(
     settings: Mapping[str, Any],
     columns: Mapping[str, Mapping[Key, float | None]] | None = None,
     *,
+    failures: Iterable[Mapping[str, Any]] = (),
     resamples: int = 1000,
 ) -> Results:
     """Measure records, whatever their order: they are the same results for the same records.
 
-    ``columns`` are further sources of confidence, beside those that the records hold.
+    ``columns`` are further sources of confidence, beside those that the records hold; ``failures`` are the
+    completions that became no records.
     """
     wanted = ("task", "id", "sample", "verdict", "reason", "confidences", "tokens", "repairs", "unrepaired")
     rows: list[dict[str, Any]] = [
@@ -160,7 +182,21 @@ def measure_records(
         if len(tasks) > 1
         else None
     )
-    return Results(settings, tasks, macro, unscored)
+    return Results(settings, tasks, macro, unscored, _coverage(gathered, failures))
+
+
+def _coverage(
+    gathered: Mapping[str, _TaskSamples], failures: Iterable[Mapping[str, Any]]
+) -> dict[str, Coverage]:
+    failed: dict[str, Counter[str]] = {name: Counter() for name in gathered}
+    for failure in failures:
+        failed.setdefault(failure["task"], Counter())[failure["reason"]] += 1
+    return {
+        name: Coverage(
+            gathered[name].completions if name in gathered else 0, dict(failed[name].most_common())
+        )
+        for name in sorted(failed)
+    }
 
 
 def _result(task: _TaskSamples, resamples: int) -> TaskResult:
@@ -202,7 +238,9 @@ def results_table(results: Results) -> Table:
     rows = []
     for name, task in results.tasks.items():
         repaired = f"{task.repair_rate['answer']:.0%}/{task.repair_rate['confidence']:.0%}"
-        counted = f"{task.mean_tokens:.0f}", repaired, str(sum(task.unscorable.values()))
+        failed = sum(results.coverage[name].failed.values())
+        lost = f"{sum(task.unscorable.values())}{f' + {failed} failed' if failed else ''}"
+        counted = f"{task.mean_tokens:.0f}", repaired, lost
         for source, measurement in task.confidences.items():
             counts = counted if source == "verbalised" else ("", "", "")
             rows.append(_row(name, source, measurement.overall, counts))
@@ -213,8 +251,20 @@ def results_table(results: Results) -> Table:
         f"Model {model}, method {method}, grading {grading}. ± is half the width of the 95% interval. "
         "Repaired: answers/confidences that took a forced continuation. Lost: unscorable."
     )
-    warnings = tuple(f"Warning: {warning}" for warning in results.warnings)
+    warnings = (*failures(results), *(f"Warning: {warning}" for warning in results.warnings))
     return Table("results", "", _HEADINGS, tuple(rows), caption, notes=warnings)
+
+
+def failures(results: Results) -> Iterator[str]:
+    """A sentence for each task of which completions failed: how many, and why most of them did."""
+    for name, coverage in results.coverage.items():
+        if coverage.failed:
+            (reason, *others), failed = coverage.failed, coverage.asked - coverage.answered
+            more = f", and {len(others)} other reasons" if others else ""
+            yield (
+                f"{name}: {coverage.answered:,} of {coverage.asked:,} completions; {failed:,} failed and are"
+                f" in no number ({reason}{more}); --resume --retry-failed asks for them again."
+            )
 
 
 def _row(
@@ -254,4 +304,5 @@ def run_samples(folder: Path, confidence: str) -> GradedSamples:
             question=questions.setdefault(record["id"], len(questions)),
             group=record["task"] if several else None,
         )
+    samples.failed = len(run.independent_failures())
     return samples

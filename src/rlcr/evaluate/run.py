@@ -17,8 +17,9 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate.adaptive import run_adaptively, write_adaptive
 from rlcr.evaluate.judge import open_judge
 from rlcr.evaluate.methods import Method, get_method, stored_method
+from rlcr.evaluate.progress import Watch
 from rlcr.evaluate.results import RESULTS, Results, measure_records, results_table
-from rlcr.evaluate.stages import Evaluation, Watch, grade, run_stages
+from rlcr.evaluate.stages import Evaluation, grade, run_stages
 from rlcr.many.stopping import Rule
 from rlcr.metrics.tables import latex, markdown
 from rlcr.problem import Problem
@@ -27,6 +28,7 @@ from rlcr.runs.columns import fresh_columns
 from rlcr.runs.store import (
     PROBLEMS,
     RECORDS,
+    RUN,
     Run,
     check_new,
     create_run,
@@ -38,7 +40,7 @@ from rlcr.runs.store import (
 )
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Sampler, Sampling
-from rlcr.sample.opening import Access, open_sampler
+from rlcr.sample.opening import Access, Stored, Typed, open_sampler
 from rlcr.tasks import TaskSet, load_at_most, read_problems, write_problems
 from rlcr.tasks.plumbing.take import check_ids
 from rlcr.verify import Grading, Verifier
@@ -89,6 +91,7 @@ def evaluate(
     out: Path | str,
     *,
     resume: bool = False,
+    retry_failed: bool = False,
     data_dir: Path | str | None = None,
     access: Access | None = None,
     sampler: Sampler | None = None,
@@ -99,9 +102,12 @@ def evaluate(
 
     ``access`` says how to reach the model; a ``sampler`` is used instead of opening ``settings.model``, and
     ``task_sets`` instead of loading ``settings.tasks``.
+    With ``resume`` the run goes on; completions that failed are asked for again only with ``retry_failed``.
     ``watch(done, total)`` makes whoever follows the run, such as :class:`rlcr.evaluate.progress.RunProgress`.
     """
     out = Path(out)
+    if retry_failed and not resume:
+        raise RlcrError("--retry-failed is for a run that is there: give --resume as well")
     if len(set(settings.tasks)) < len(settings.tasks):
         raise RlcrError(f"a task is named twice: {', '.join(settings.tasks)}")
     rule = settings.rule()
@@ -122,15 +128,16 @@ def evaluate(
     else:
         check_new(out)
     # Opened before anything is written: a misspelt model must not leave a folder that then is in the way.
-    sampler = sampler or open_sampler(settings.model, access)
-    judging = _open_judge(settings.judge) if judge_needed else None
+    sampler = sampler or open_sampler(Typed(settings.model), access)
+    judging = open_sampler(Typed(settings.judge)) if judge_needed and settings.judge else None
     graded = _graded_by(settings.grading, settings.verifier, settings.judge, judging)
     resolved = _resolved(settings, method, prompt, task_sets, sampler, access or Access()) | graded
     with locked(out):
         run = resume_run(out, resolved) if resume else create_run(out, resolved, graded, run_facts(_PACKAGES))
         if not (out / PROBLEMS).exists():
             write_problems(out / PROBLEMS, problems)
-        if not run.finished:
+        retry = run.failed if retry_failed else {}
+        if retry or not run.finished:
             evaluation = Evaluation(
                 problems=problems,
                 method=method,
@@ -142,9 +149,9 @@ def evaluate(
                 task_of={problem.id: task.task for task in task_sets for problem in task.problems},
             )
             if rule:
-                run_adaptively(evaluation, sampler, run, rule, watch)
+                run_adaptively(evaluation, sampler, run, rule, watch, retry=retry)
             else:
-                run_stages(evaluation, sampler, run, watch)
+                run_stages(evaluation, sampler, run, watch, retry=retry)
         return write_results(run)
 
 
@@ -158,7 +165,8 @@ def rescore(
     """Read, verify and measure a run anew from its records. Nothing is sampled.
 
     Without arguments as the run is graded, with whatever the parser and the verifiers have learned since.
-    The records are replaced whole. Verdicts that came with an imported table are replaced only if a verifier
+    The records are replaced whole. A judge on a server is asked only if it is named here: see
+    :mod:`rlcr.sample.opening`. Verdicts that came with an imported table are replaced only if a verifier
     is named.
     """
     run = open_run(Path(folder))
@@ -168,17 +176,19 @@ def rescore(
         run.check_finished()
         how: Grading = grading or run.graded["grading"]
         verifier = verifier or run.graded["verifier"]
-        judge = judge or run.graded["judge"]
+        named = _judge_of(run, judge)
         if verifier is None and (told := run.settings.get("verdicts")):
             raise RlcrError(f"{run.folder}: its verdicts are {told}; --verifier NAME grades it anew instead")
         problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
         if verifier:
             problems = {name: replace(problem, verifier=verifier) for name, problem in problems.items()}
         needs_judge = any(problem.verifier == "judge" for problem in problems.values())
-        judging = _open_judge(judge) if needs_judge else None
+        if needs_judge and named is None:
+            raise _no_judge()
+        judging = open_sampler(named) if needs_judge and named else None
         lines = _regraded(run, problems, how, open_judge(judging) if judging else None)
         write_whole(run.records_path, lines)
-        return write_results(run.regraded(_graded_by(how, verifier, judge, judging)))
+        return write_results(run.regraded(_graded_by(how, verifier, named.model if named else None, judging)))
 
 
 def _regraded(
@@ -204,7 +214,9 @@ def write_results(run: Run) -> Results:
     columns, stale = fresh_columns(run)
     for name, why in stale.items():
         log.warning("%s: confidence column %s is left out: %s", run.folder, name, why)
-    results = measure_records(run.independent_records(), run.described, columns)
+    results = measure_records(
+        run.independent_records(), run.described, columns, failures=run.independent_failures()
+    )
     write_whole(run.folder / RESULTS, json.dumps(results.to_dict(), indent=2) + "\n")
     table = results_table(results)
     write_whole(run.folder / "results.md", markdown(table))
@@ -230,10 +242,11 @@ def _prompt(settings: Settings, method: Method) -> Prompt:
     return load_prompt(settings.prompt or method.prompt, format=method.format)
 
 
-def _open_judge(judge: str | None) -> Sampler:
-    if not judge:
-        raise _no_judge()
-    return open_sampler(judge)
+def _judge_of(run: Run, judge: str | None) -> Typed | Stored | None:
+    if judge:
+        return Typed(judge)
+    stored = run.graded["judge"]
+    return Stored(stored, run.folder / RUN, "--judge URL") if stored else None
 
 
 def _no_judge() -> RlcrError:

@@ -7,7 +7,7 @@ Each completion goes through up to three stages, all of them written to disk as 
     confidence   a forced continuation, where it holds no confidence that can be read
 
 A completion that has all it needs is graded and becomes a record. Grading needs nothing but the raw part of
-a record, so that it can be done again at any time.
+a record, so that it can be done again at any time. A response that is refused is written down as failed.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ import logging
 import math
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 from rlcr.evaluate.methods import (
-    FORCED_ANSWER,
-    FORCED_ANSWER_TOKENS,
-    FORCED_CONFIDENCE,
-    FORCED_CONFIDENCE_TOKENS,
+    FORCED_TOKENS,
     Method,
     answer_span,
     forced_answer_span,
+    forced_prefix,
     needs_answer,
     needs_confidence,
     read_forced_answer,
     read_forced_confidence,
 )
+from rlcr.evaluate.progress import Watch
 from rlcr.metrics.likelihood import sound_logprobs
 from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, messages
 from rlcr.response import Response, parse
-from rlcr.runs.store import UNFINISHED, Appender, Key, Run
-from rlcr.sample import CannotContinue, Completion, Request, Sampler, Sampling, Span
+from rlcr.runs.store import FAILED, UNFINISHED, Appender, Key, Run
+from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampler, Sampling
+from rlcr.sample.refusals import confirm
 from rlcr.verify import Grading, Verdict, Verifier, of_responses, verify
 
 log = logging.getLogger(__name__)
@@ -52,18 +52,6 @@ log = logging.getLogger(__name__)
 _BATCH = 64
 # Problems (times samples) that go through all stages together: what waits for a repair is in memory.
 _LOT = 8192
-
-
-class Watch(Protocol):
-    """Somebody who follows a run."""
-
-    def replied(self, stage: str) -> None:
-        """A reply has arrived and is on disk."""
-        ...
-
-    def graded(self, records: Sequence[dict[str, Any]]) -> None:
-        """Records were written."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -119,13 +107,15 @@ def run_stages(
     sampler: Sampler,
     run: Run,
     watch: Callable[[int, int], Watch] | None = None,
+    *,
+    retry: Collection[Key] = (),
 ) -> None:
     """Sample what the run lacks, repair what needs it, grade, and append the records.
 
     Interrupting this at any moment loses no reply that had arrived. ``watch(done, total)``, both counts of
-    responses, makes whoever follows it.
+    responses, makes whoever follows it. Completions that failed before are asked for again if in ``retry``.
     """
-    _Session(evaluation, sampler, run, watch).finish()
+    _Session(evaluation, sampler, run, watch, retry).finish()
 
 
 class _Session:
@@ -137,13 +127,15 @@ class _Session:
         sampler: Sampler,
         run: Run,
         watch: Callable[[int, int], Watch] | None,
+        retry: Collection[Key],
     ) -> None:
         self._evaluation, self._sampler = evaluation, sampler
         self._format = evaluation.method.format
         self._started = time.monotonic()
         self._problems = {problem.id: problem for problem in evaluation.problems}
-        self._done = set(run.done)
+        self._done = {*run.done, *run.failed.keys()} - set(retry)
         self._drafts = self._restore(run)
+        self._answered = next((k for k in chain(run.done, self._drafts) if k[0] in self._problems), None)
         total = len(evaluation.problems) * evaluation.samples
         self._watch = watch(len(self._done) + len(self._drafts), total) if watch else None
         self._ready: list[_Draft] = []
@@ -182,13 +174,44 @@ class _Session:
                 self._collect(stage, chain([first], asked), sampling)
                 return
             except CannotContinue as error:
-                # What was sampled is worth having without the repair; how many lack it is in the results.
                 log.warning("%s", error)
                 for draft in list(self._drafts.values()):
-                    concerned = error.keys is None or draft.repair_key in error.keys
-                    if concerned and self._next_stage(draft) == stage:
-                        draft.unrepaired.append(stage)
-                        self._advance(draft)
+                    if self._next_stage(draft) == stage:
+                        self._leave_unrepaired(stage, draft)
+            except Refused as refused:
+                self._grade()  # what is done is not asked for again
+                confirm(refused, self._sampler, self._other_request(refused), self._evaluation.sampling)
+                log.warning("%s", refused)
+                for failure in refused.failures:
+                    if stage == "response":
+                        self._fail(failure)
+                    else:
+                        self._leave_unrepaired(stage, self._drafts[_key_of_repair(failure.key)])
+
+    def _leave_unrepaired(self, stage: str, draft: _Draft) -> None:
+        """What was sampled is worth having without the repair; how many lack it is in the results."""
+        draft.unrepaired.append(stage)
+        self._advance(draft)
+
+    def _fail(self, failure: Failure) -> None:
+        """Write down samples that the model would not give. They are asked for again only on request."""
+        told = {"task": self._evaluation.task_of[failure.key]} | failure.told()
+        with closing(Appender(self._run.folder / FAILED)) as file:
+            file.write({"id": failure.key, "sample": sample, **told} for sample in failure.samples)
+        for sample in failure.samples:
+            self._done.add((failure.key, sample))
+            if self._watch:
+                self._watch.replied("response")
+
+    def _other_request(self, refused: Refused) -> Request | None:
+        """A request that the model has answered, to see whether it still does; or else one not yet made."""
+        failed = {failure.key for failure in refused.failures}
+        unasked = ((p.id, 0) for p in reversed(self._evaluation.problems) if p.id not in failed)
+        known = self._answered or next(unasked, None)
+        if known is None:
+            return None
+        name, sample = known
+        return Request(name, self._messages(self._problems[name]), first_sample=sample)
 
     def _collect(self, stage: str, requests: Iterable[Request], sampling: Sampling) -> None:
         # Closed, so that an error here ends the sampler's requests to a server at once.
@@ -202,19 +225,18 @@ class _Session:
 
     def _take(self, stage: str, completion: Completion) -> _Draft:
         identity, sample = completion.key, completion.sample
-        if stage != "response":
-            identity, _, number = completion.key.rpartition("\0")
-            sample = int(number)
-        draft = self._drafts.get((identity, sample))
-        if draft is None:
-            draft = _Draft(self._problems[identity], sample)
-            self._drafts[draft.key] = draft
+        if stage == "response":
+            self._answered = identity, sample
+            self._drafts[identity, sample] = _Draft(self._problems[identity], sample)
+        else:
+            identity, sample = _key_of_repair(completion.key)
+        draft = self._drafts[identity, sample]
         draft.seconds = round(time.monotonic() - self._started, 3)
         draft.tokens += completion.completion_tokens
         if stage == "answer":
             draft.forced_answer = completion.text
             # All gradings read a forced answer in the same way.
-            logprobs = _overlapping(completion, forced_answer_span(completion.text))
+            logprobs = completion.logprobs_of(forced_answer_span(completion.text))
             draft.answer_logprobs = {"strict": logprobs, "paper": logprobs}
         elif stage == "confidence":
             draft.forced_confidence = completion.text
@@ -232,7 +254,7 @@ class _Session:
         found: dict[Grading, list[float]] = {}
         for grading in get_args(Grading):
             response = _parse(completion.text, self._format, grading, completion.think_open)
-            found[grading] = _overlapping(completion, answer_span(response)) if response.answer else []
+            found[grading] = completion.logprobs_of(answer_span(response)) if response.answer else []
         return found
 
     def _advance(self, draft: _Draft) -> None:
@@ -284,7 +306,7 @@ class _Session:
                 yield Request(
                     draft.repair_key,
                     self._messages(draft.problem),
-                    prefix=_forced_prefix(stage, draft),
+                    prefix=forced_prefix(stage, draft.text, draft.forced_answer),
                     prefix_ids=tuple(draft.token_ids),
                 )
 
@@ -321,16 +343,13 @@ class _Session:
         return drafts
 
 
+def _key_of_repair(repair_key: str) -> Key:
+    identity, _, sample = repair_key.rpartition("\0")
+    return identity, int(sample)
+
+
 def _greedy(stage: str) -> Sampling:
-    tokens = FORCED_ANSWER_TOKENS if stage == "answer" else FORCED_CONFIDENCE_TOKENS
-    return Sampling(max_tokens=tokens, temperature=0.0)
-
-
-def _forced_prefix(stage: str, draft: _Draft) -> str:
-    text = draft.text
-    if stage == "confidence" and draft.forced_answer is not None:
-        text += f"\n\n{FORCED_ANSWER}{draft.forced_answer}"
-    return f"{text}\n\n{FORCED_ANSWER if stage == 'answer' else FORCED_CONFIDENCE}"
+    return Sampling(max_tokens=FORCED_TOKENS[stage], temperature=0.0)
 
 
 def _to_reply(stage: str, draft: _Draft, completion: Completion, next_stage: str | None) -> dict[str, Any]:
@@ -343,19 +362,6 @@ def _to_reply(stage: str, draft: _Draft, completion: Completion, next_stage: str
     # Wanted only to continue from.
     kept["token_ids"] = [] if next_stage is None else draft.token_ids.tolist()
     return reply | {"draft": kept}
-
-
-def _overlapping(completion: Completion, span: Span) -> list[float]:
-    """The log-probabilities of the tokens that overlap a span, empty where the sampler returned none.
-
-    By spans, not by tags: a tokenizer may join ``>`` with the first word of the answer.
-    """
-    start, end = span
-    return [
-        round(logprob, 6)
-        for logprob, (first, last) in zip(completion.logprobs, completion.token_spans, strict=True)
-        if first < end and last > start and last > first
-    ]
 
 
 # --- records ----------------------------------------------------------------------------------------

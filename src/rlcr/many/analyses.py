@@ -7,13 +7,15 @@ are computed once.
     analyses.jsonl   one line for each analysis, append-only; asking again samples only what is missing
     analyses.json    the settings, and Brier score and ECE of the mean of k = 1 to K confidences
 
-Responses without a closed answer have nothing to go on from: they are left out, and counted. What the means
-are worth is in :mod:`rlcr.many.ensembling`.
+Responses without a closed answer have nothing to go on from: they are left out, and counted. So are analyses
+that the model refuses; the same command asks for them again. What the means are worth is in
+:mod:`rlcr.many.ensembling`.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -28,6 +30,7 @@ from rlcr.prompts import Prompt, messages
 from rlcr.response import get_format, parse
 from rlcr.runs.store import (
     PROBLEMS,
+    RUN,
     Appender,
     Key,
     Run,
@@ -37,10 +40,13 @@ from rlcr.runs.store import (
     read_lines,
     write_whole,
 )
-from rlcr.sample import Completion, Request, Sampler, Sampling
-from rlcr.sample.opening import Access, open_sampler
+from rlcr.sample import Completion, Refused, Request, Sampler, Sampling
+from rlcr.sample.opening import Access, Stored, Typed, open_sampler
+from rlcr.sample.refusals import confirm
 from rlcr.tasks import read_problems
 from rlcr.tasks.plumbing.tables import Progress
+
+log = logging.getLogger(__name__)
 
 ANALYSES, SETTINGS = "analyses.jsonl", "analyses.json"
 #: Of analyses where the run itself was greedy: those that are all the same say nothing.
@@ -63,13 +69,15 @@ def sample_analyses(
     folder: Path,
     ask: Ask,
     *,
+    model: str | None = None,
     access: Access | None = None,
     sampler: Sampler | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Sample the analyses that a run lacks, and write what their mean is worth.
 
-    The model must be the run's own; a ``sampler`` is used instead of opening it.
+    The model must be the run's own; a ``sampler`` is used instead of opening it. Where it is on a server,
+    ``model`` must say so: see :mod:`rlcr.sample.opening`.
     """
     run = open_run(folder)
     run.check_finished()
@@ -77,20 +85,23 @@ def sample_analyses(
         raise RlcrError("analyses at temperature 0 are all the same: give a --temperature above 0")
     _check_format(run)
     with locked(folder):
-        stored = _stored(run)
-        settings = _settings(run, ask, stored.get("settings"))
+        before = _stored(run)
+        settings = _settings(run, ask, before.get("settings"))
         drop_torn_line(folder / ANALYSES)
         begun, lost = _begun(run, settings["answers"])
         missing = _missing(run, begun, settings)
+        refused = 0
         if missing:
             # Opened only now: where all is there already, nobody needs the model.
-            sampler = sampler or open_sampler(run.settings["model"], access or access_of(folder))
+            stored = Stored(run.settings["model"], folder / RUN, "--model URL")
+            sampler = sampler or open_sampler(Typed(model) if model else stored, access or access_of(folder))
             _check_model(run, sampler)
             # What earlier analyses were worth stays until there is more to tell.
-            write_whole(folder / SETTINGS, json.dumps(stored | {"settings": settings}, indent=1) + "\n")
-            _sample(run, missing, settings, sampler, progress)
+            write_whole(folder / SETTINGS, json.dumps(before | {"settings": settings}, indent=1) + "\n")
+            refused = _sample(run, begun, settings, sampler, progress)
         found = {"settings": settings, **measure_analyses(run, read_analyses(run))}
         found["responses without a closed answer"] = lost
+        found["analyses refused"] = refused
         write_whole(folder / SETTINGS, json.dumps(found, indent=1) + "\n")
         return found
 
@@ -137,8 +148,10 @@ def _check_format(run: Run) -> None:
 def _check_model(run: Run, sampler: Sampler) -> None:
     was = run.settings["model_name"], run.settings["model_weights"]
     if (sampler.name, sampler.fingerprint) != was:
-        now = f"{run.settings['model']} is now {sampler.name} ({sampler.fingerprint})"
-        raise RlcrError(f"{run.folder}: was sampled from {was[0]} ({was[1]}), and {now}")
+        raise RlcrError(
+            f"{run.folder}: was sampled from {was[0]} ({was[1]}), and this is"
+            f" {sampler.name} ({sampler.fingerprint})"
+        )
 
 
 def _stored(run: Run) -> dict[str, Any]:
@@ -200,24 +213,42 @@ def _missing(
 
 def _sample(
     run: Run,
-    missing: Sequence[tuple[_Begun, Sequence[int]]],
+    begun: Sequence[_Begun],
     settings: Mapping[str, Any],
     sampler: Sampler,
     progress: Callable[[float], None] | None,
-) -> None:
-    """Sample what is not there yet, each analysis written as it arrives."""
-    total = sum(len(numbers) for _, numbers in missing)
-    by_key = {_key(one): one for one, _ in missing}
+) -> int:
+    """Sample what is not there yet, each analysis written as it arrives. How many the model refused."""
+    by_key = {_key(one): one for one in begun}
     sampling = Sampling(settings["max_tokens"], settings["temperature"], seed=settings["seed"])
-    appender = Appender(run.folder / ANALYSES)
-    try:
-        with closing(sampler.sample(_requests(run, missing), sampling)) as completions:
-            for count, completion in enumerate(completions, 1):
-                appender.write([_line(by_key[completion.key], completion)])
-                if progress:
-                    progress(count / total)
-    finally:
-        appender.close()
+    failed: set[str] = set()
+    refused = 0
+    while missing := [(one, k) for one, k in _missing(run, begun, settings) if _key(one) not in failed]:
+        total = sum(len(numbers) for _, numbers in missing)
+        try:
+            with (
+                closing(Appender(run.folder / ANALYSES)) as appender,
+                closing(sampler.sample(_requests(run, missing), sampling)) as completions,
+            ):
+                for count, completion in enumerate(completions, 1):
+                    appender.write([_line(by_key[completion.key], completion)])
+                    if progress:
+                        progress(count / total)
+        except Refused as error:
+            confirm(error, sampler, _answered(run, begun), sampling)
+            log.warning("%s", error)
+            failed |= {failure.key for failure in error.failures}
+            refused += sum(len(failure.samples) for failure in error.failures)
+    return refused
+
+
+def _answered(run: Run, begun: Sequence[_Begun]) -> Request | None:
+    """An analysis that the model has given, to ask for it again."""
+    by_key = {(one["id"], one["sample"]): one for one in begun}
+    for line in read_lines(run.folder / ANALYSES):
+        if one := by_key.get((line["id"], line["sample"])):
+            return next(_requests(run, [(one, [line["analysis"]])]))
+    return None
 
 
 def _key(one: _Begun) -> str:

@@ -36,6 +36,8 @@ class GradedSamples:
         self._group = array("q")
         self._group_names: dict[str, int] = {}
         self.unscorable = 0
+        self.failed = 0
+        """Samples that were asked for and never came."""
 
     def add(
         self, correct: bool | None, confidence: float | None, *, question: int, group: str | None = None
@@ -88,6 +90,7 @@ class GradedSamples:
             macro=macro_average(by) if by else None,
             unscored_groups=tuple(name for name in self._group_names if name not in by),
             unscorable=self.unscorable,
+            failed=self.failed,
             correct=correct,
             confidence=confidence,
         )
@@ -133,12 +136,13 @@ class Measurement:
     macro: MacroAverage | None
     unscored_groups: tuple[str, ...]
     unscorable: int
+    failed: int
     correct: NDArray[np.int8]
     confidence: NDArray[np.float64]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON: that of the summary, with "unscorable" and, if there are groups, "by" and "macro"."""
-        result = self.overall.to_dict() | {"unscorable": self.unscorable}
+        """As JSON: that of the summary, with what is not in it and, if there are groups, "by" and "macro"."""
+        result = self.overall.to_dict() | {"unscorable": self.unscorable, "failed": self.failed}
         if self.macro:
             result["by"] = {name: group.to_dict() for name, group in self.by.items()}
             result["macro"] = self.macro.to_dict()

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.results import RESULTS
+from rlcr.report.failed import count_failed
 from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RUN
 
 Floats = NDArray[np.float64]
@@ -262,14 +263,16 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     # Later rounds of an adaptive run are of hard questions alone: as in its results, they are left out.
     first = number_of(_mapping(settings.get("adaptive")).get("first"))
     rows = _read_rows(folder / RECORDS, notes, first)
+    answered = zip((rows.ids[question] for question in rows.question), rows.sample.tolist(), strict=True)
+    failed = count_failed(folder, answered, first, notes)
     if not math.isnan(first):
         # Nobody can tell beforehand how many an adaptive run takes: its own file says that it is finished.
         if not (folder / ADAPTIVE).exists():
             notes.append("unfinished: its rounds have not ended; `rlcr eval … --resume` ends it")
-    elif len(rows) < (total := _total(settings)):
+    elif len(rows) + failed < (total := _total(settings)):
         notes.append(
-            f"unfinished ({len(rows):,} of {total:,}): its numbers are not those of the whole run, for "
-            "responses that need repairs come last; `rlcr eval … --resume` ends it"
+            f"unfinished ({len(rows) + failed:,} of {total:,}): its numbers are not those of the whole run, "
+            "for responses that need repairs come last; `rlcr eval … --resume` ends it"
         )
     if len(rows) and not (folder / PROBLEMS).exists():
         notes.append(f"no {PROBLEMS}: questions and gold answers cannot be shown")

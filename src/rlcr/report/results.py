@@ -47,7 +47,7 @@ def print_results(results: Results) -> None:
     out.print(escape(table.caption), soft_wrap=True)
     for name, task in results.tasks.items():
         for part, count in task.unrepaired.items():
-            out.print(escape(f"{name}: {count} without {part}: the server cannot continue a response"))
+            out.print(escape(f"{name}: {count} without {part}: the model did not continue the response"))
         # A table of completions made elsewhere holds no log-probabilities: nothing is amiss there.
         if task.without_logprobs and results.settings["method"] != "imported":
             counts = f"{task.without_logprobs} of {task.completions}"

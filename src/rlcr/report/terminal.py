@@ -83,6 +83,8 @@ def _notes(measurement: Measurement) -> list[str]:
     notes = list(measurement.overall.notes)
     if measurement.unscorable:
         notes.append(f"{measurement.unscorable:,} samples could not be scored and are left out")
+    if measurement.failed:
+        notes.append(f"{measurement.failed:,} samples were asked for and failed: they are in no number")
     notes += [f"group {name}: nothing of it could be scored" for name in measurement.unscored_groups]
     return [f"note: {note}" for note in notes]
 

@@ -119,3 +119,5 @@ def print_analyses(found: Mapping[str, Any]) -> None:
         out.print(escape(f"{name}: {_counts(found['details'][name])}"), soft_wrap=True)
     lost = found["responses without a closed answer"]
     out.print(f"{lost:,} responses have no closed answer to go on from")
+    if refused := found["analyses refused"]:
+        out.print(f"{refused:,} analyses were refused; the same command asks for them again")

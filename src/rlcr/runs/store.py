@@ -3,6 +3,8 @@
     run.json           settings, versions, data hashes, the command
     problems.jsonl     the problems, so that a run can be rescored without its data sources
     records.jsonl      one line for each finished completion, append-only
+    failed.jsonl       completions that the model refused, with the reason, append-only; a record of the same
+                       completion, made later, takes its place
     unfinished.jsonl   replies of completions that still wait for a forced continuation
     adaptive.json      of a run with as many samples as each question needs: written when it is finished
 
@@ -34,6 +36,7 @@ log = logging.getLogger(__name__)
 Key = tuple[str, int]
 
 RUN, RECORDS, UNFINISHED, PROBLEMS = "run.json", "records.jsonl", "unfinished.jsonl", "problems.jsonl"
+FAILED = "failed.jsonl"
 ADAPTIVE = "adaptive.json"
 _LOCK = ".lock"
 
@@ -75,13 +78,33 @@ class Run:
 
         How many samples came later was decided by answers, so that hard questions would weigh more.
         """
+        return (record for record in self.records() if self._independent(record))
+
+    def independent_failures(self) -> list[dict[str, Any]]:
+        """Likewise, of the completions that failed."""
+        return [failure for failure in self.failures().values() if self._independent(failure)]
+
+    def _independent(self, record: dict[str, Any]) -> bool:
         rule = self.settings.get("adaptive")
-        return (r for r in self.records() if not rule or r["sample"] < rule["first"])
+        return not rule or record["sample"] < rule["first"]
 
     @cached_property
     def done(self) -> frozenset[Key]:
         """The keys of the completions that were finished when the run was opened, read fast."""
         return frozenset(key for key, _ in _keyed_lines(self.records_path))
+
+    def failures(self) -> dict[Key, dict[str, Any]]:
+        """The completions that failed and were not made later, as the file has them now."""
+        failed = {(line["id"], line["sample"]): line for line in read_lines(self.folder / FAILED)}
+        if failed:
+            for key, _ in _keyed_lines(self.records_path):
+                failed.pop(key, None)
+        return failed
+
+    @cached_property
+    def failed(self) -> dict[Key, dict[str, Any]]:
+        """Those that had failed when the run was opened."""
+        return self.failures()
 
     def unfinished(self) -> Iterator[dict[str, Any]]:
         """Replies of completions that were not finished when the run stopped."""
@@ -98,14 +121,14 @@ class Run:
         """
         if self.settings.get("adaptive"):
             return (self.folder / ADAPTIVE).exists()
-        return len(self.done) >= self.total
+        return len(self.done) + len(self.failed) >= self.total
 
     def check_finished(self) -> None:
         """Raise if completions are missing."""
         if not self.finished:
             # What is missing is not a random part: responses that need repairs come last.
             raise RlcrError(
-                f"{self.folder}: unfinished ({len(self.done):,} of {self.total:,});"
+                f"{self.folder}: unfinished ({len(self.done) + len(self.failed):,} of {self.total:,});"
                 " `rlcr eval … --resume` first"
             )
 
@@ -215,7 +238,7 @@ def resume_run(folder: Path, settings: dict[str, Any]) -> Run:
     """Open a run to go on with it. Other settings than it began with are an error that lists them."""
     run = open_run(folder)
     check_same(folder, run.settings, settings)
-    for name in (RECORDS, UNFINISHED):
+    for name in (RECORDS, UNFINISHED, FAILED):
         drop_torn_line(folder / name)
     return run
 

@@ -76,13 +76,53 @@ class Completion:
     completion_tokens: int = 0
     think_open: bool = False
 
+    def logprobs_of(self, span: Span) -> list[float]:
+        """The log-probabilities of the tokens that overlap a span, empty where the sampler returned none.
+
+        By spans, not by tags: a tokenizer may join ``>`` with the first word of the answer.
+        """
+        start, end = span
+        return [
+            round(logprob, 6)
+            for logprob, (first, last) in zip(self.logprobs, self.token_spans, strict=True)
+            if first < end and last > start and last > first
+        ]
+
 
 class CannotContinue(RlcrError):
-    """This sampler cannot continue responses that were begun: those of ``keys``, or any if that is None."""
+    """This sampler cannot continue any response that was begun."""
 
-    def __init__(self, message: str, keys: frozenset[str] | None = None) -> None:
-        super().__init__(message)
-        self.keys = keys
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Samples of a request that will not come, and why: ``reason`` is the same for requests that fail alike.
+
+    ``status`` is that of HTTP, where a server refused.
+    """
+
+    key: str
+    samples: tuple[int, ...]
+    reason: str
+    status: int | None = None
+
+    def told(self) -> dict[str, str | int | None]:
+        """Why, as JSON."""
+        return {"reason": self.reason, "status": self.status}
+
+
+class Refused(RlcrError):
+    """Requests that failed while others may do well: a prompt too long, or one that a filter refuses.
+
+    Raised once the others have been yielded, or earlier where nothing but failures came back: what is in
+    neither is still to be asked for. ``certain`` says that the fault is in the requests; otherwise it may be
+    the server's, see :func:`rlcr.sample.refusals.confirm`.
+    """
+
+    def __init__(self, message: str, failures: Sequence[Failure], *, certain: bool = False) -> None:
+        more = f" (and {len(failures) - 1:,} more like it)" if len(failures) > 1 else ""
+        super().__init__(f"{message}{more}")
+        self.failures = tuple(failures)
+        self.certain = certain
 
 
 class Sampler(Protocol):
@@ -96,8 +136,8 @@ class Sampler(Protocol):
     def sample(self, requests: Iterable[Request], sampling: Sampling) -> Generator[Completion, None, None]:
         """Yield each of the n completions of each request once, as it finishes.
 
-        Closing the generator ends what is under way. Responses that cannot be continued are told of by
-        `CannotContinue`, once the others have been yielded where that is possible.
+        Closing the generator ends what is under way. Requests that failed alone are told of by `Refused`; a
+        sampler that cannot continue responses raises `CannotContinue`.
         """
         ...
 

@@ -40,12 +40,23 @@ class RefusedError(Exception):
 
 
 class PassingError(Exception):
-    """A failure that may pass."""
+    """A failure that may pass. One that does not may be the fault of the request, if it is ``own``."""
 
-    def __init__(self, reason: str, *, wait: float = 0.0, unreachable: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, wait: float = 0.0, unreachable: bool = False, own: bool = False
+    ) -> None:
         super().__init__(reason)
         self.wait = wait  # seconds, as the server asked
         self.unreachable = unreachable
+        self.own = own
+
+
+class GaveUpError(RlcrError):
+    """A call that failed as often as it may, perhaps for what is asked: ``reason`` does not name it."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +129,9 @@ class Connection:
                     f"cannot reach {server.url} ({problem}): is it running, and is the URL right?"
                 )
             if failures >= server.attempts:
-                raise RlcrError(
-                    f"{what}: {server.url} failed {failures} times, the last time with: {problem}"
-                )
+                reason = f"failed {failures} times, the last time with: {problem}"
+                message = f"{what}: {server.url} {reason}"
+                raise GaveUpError(message, reason) if problem.own else RlcrError(message)
             if failures > 1:  # once is nothing; more, and people wonder why nothing moves
                 log.warning(
                     "%s: %s; trying again (%d of %d)", server.url, problem, failures + 1, server.attempts
@@ -138,7 +149,7 @@ class Connection:
             self._heard = True
             return json.loads(reply) if isinstance(reply, str) else reply
         except (TimeoutError, openai.APITimeoutError):
-            raise PassingError(f"no answer within {self._server.timeout:g} s") from None
+            raise PassingError(f"no answer within {self._server.timeout:g} s", own=True) from None
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
             reason = self._without_key(str(cause)) or type(cause).__name__
@@ -148,10 +159,12 @@ class Connection:
             self._heard = True
             refusal = RefusedError(error.status_code, self._without_key(_said(error)))
             if error.status_code in TRANSIENT:
-                raise PassingError(str(refusal), wait=_retry_after(error)) from None
+                # Too many requests, or a gateway: that is the server. A 500 may be this prompt.
+                own = error.status_code == 500
+                raise PassingError(str(refusal), wait=_retry_after(error), own=own) from None
             raise refusal from None
         except ValueError:  # what decoding of JSON and of UTF-8 raise
-            raise PassingError("the reply is not whole JSON") from None
+            raise PassingError("the reply is not whole JSON", own=True) from None
 
     def _without_key(self, text: str) -> str:
         """Some servers repeat the key that they refuse."""

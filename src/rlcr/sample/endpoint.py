@@ -1,13 +1,15 @@
 """Sampling from any OpenAI-compatible server: vLLM, SGLang, llama.cpp, transformers serve, a hosted API.
 
 What may pass (429, 5xx, a lost connection, no answer in time, a broken reply) is tried again with exponential
-backoff and full jitter, after the server's Retry-After where it gives one. Any other refusal ends the run at
-once with a line that says what to do. What a server does not know (logprobs, seeds, several samples in one
-call, …) is left out from then on, and samples that it did not return are asked for again.
+backoff and full jitter, after the server's Retry-After where it gives one. What may be the fault of a single
+request (its content or length is refused, or it still gets a 500 or no answer after all attempts) is told of
+by `Refused` once the others are answered. Any other refusal ends the run at once with a line that says what
+to do. What a server does not know (logprobs, seeds, several samples in one call, …) is left out from then on,
+and samples that it did not return are asked for again.
 
 The API key comes from the environment only: ``RLCR_API_KEY``, else ``OPENAI_API_KEY``. It is read when
-sampling begins and written nowhere. A server of your own needs none. Mind that it is sent to whichever server
-you name.
+sampling begins and written nowhere. A server of your own needs none. It is sent to whichever server is named:
+`opening` sees to it that it was named by the user and not by a file.
 
 Continuing a response (``Request.prefix``) is exact in completion mode, where we send text and the server
 goes on from it; that needs the model's ``tokenizer`` for its chat template. In chat mode the response is sent
@@ -23,16 +25,42 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Literal
 
 from rlcr.errors import RlcrError
 from rlcr.prompts import ChatTokenizer, opens_think
-from rlcr.sample import CannotContinue, Completion, Request, Sampling, wire
-from rlcr.sample.connection import Connection, PassingError, RefusedError, Server, connect, import_openai
+from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampling, wire
+from rlcr.sample.connection import (
+    Connection,
+    GaveUpError,
+    PassingError,
+    RefusedError,
+    Server,
+    connect,
+    import_openai,
+)
 
 MODES = ("auto", "chat", "completion")
+#: What servers say no with to the content or the length of one request: content filters, long prompts.
+_OWN_STATUS = (400, 413, 422)
+#: After so many failures with no reply in between nothing more is asked: it may be the server.
+_IN_A_ROW = 16
+
+
+class _OwnError(Exception):
+    """A request failed, perhaps for what it is; ``line`` names it, ``reason`` does not."""
+
+    def __init__(self, line: str, reason: str, status: int | None = None) -> None:
+        super().__init__(line)
+        self.line, self.reason, self.status = line, reason, status
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    failure: Failure
+    line: str
 
 
 class EndpointSampler:
@@ -43,7 +71,7 @@ class EndpointSampler:
     is ``completion`` where a tokenizer is given, else ``chat`` unless the server says it has no template.
 
     At most ``concurrency`` requests are under way. ``timeout``, in seconds, is for one call with all its
-    samples. A request that failed ``attempts`` times ends the run, once what has finished is yielded.
+    samples. A request is tried at most ``attempts`` times.
     ``backoff`` is the longest wait in seconds after a first failure; it doubles with each.
 
     Temperature 0 asks once for any number of samples and repeats the answer: servers refuse anything else.
@@ -85,14 +113,16 @@ class EndpointSampler:
         what has been yielded. Closing the iterator cancels what is under way.
         """
         source = iter(requests)
-        arrived: SimpleQueue[Completion | Future[None]] = SimpleQueue()
+        arrived: SimpleQueue[Completion | _Failed | Future[None]] = SimpleQueue()
+        failed: list[_Failed] = []
+        in_a_row = 0
         under_way: set[Future[None]] = set()
         places = asyncio.Semaphore(self._concurrency)
         with connect(self._server) as (loop, connection):
             try:
                 while True:
                     # Twice the concurrency, so that the server has work while the caller has the floor.
-                    while len(under_way) < 2 * self._concurrency:
+                    while len(under_way) < 2 * self._concurrency and in_a_row < _IN_A_ROW:
                         request = next(source, None)
                         if request is None:
                             break
@@ -102,10 +132,15 @@ class EndpointSampler:
                         under_way.add(future)
                         future.add_done_callback(arrived.put)
                     if not under_way:
-                        return
+                        break
                     item = arrived.get()
                     if isinstance(item, Completion):
+                        in_a_row = 0
                         yield item
+                        continue
+                    if isinstance(item, _Failed):
+                        in_a_row += 1
+                        failed.append(item)
                         continue
                     under_way.remove(item)
                     if error := item.exception():
@@ -116,6 +151,8 @@ class EndpointSampler:
             finally:
                 for future in under_way:
                     future.cancel()
+        if failed:
+            raise Refused(failed[0].line, [one.failure for one in failed])
 
     async def _answer(
         self,
@@ -123,23 +160,27 @@ class EndpointSampler:
         places: asyncio.Semaphore,
         request: Request,
         sampling: Sampling,
-        deliver: Callable[[Completion], None],
+        deliver: Callable[[Completion | _Failed], None],
     ) -> None:
         """Ask until all samples of a request are there. A place is kept while waiting to try again."""
         if request.n < 1:
             raise RlcrError(f"{request.key}: asks for {request.n} samples; ask for at least one")
         async with places:
             first, end = request.first_sample, request.first_sample + request.n
-            if sampling.temperature == 0:
-                [one] = await self._ask(connection, request, sampling, first, 1)
-                for sample in range(first, end):
-                    deliver(replace(one, sample=sample))
-                return
-            while first < end:
-                found = await self._ask(connection, request, sampling, first, end - first)
-                for completion in found:
-                    deliver(completion)
-                first += len(found)
+            try:
+                if sampling.temperature == 0:
+                    [one] = await self._ask(connection, request, sampling, first, 1)
+                    for sample in range(first, end):
+                        deliver(replace(one, sample=sample))
+                    return
+                while first < end:
+                    found = await self._ask(connection, request, sampling, first, end - first)
+                    for completion in found:
+                        deliver(completion)
+                    first += len(found)
+            except _OwnError as error:
+                samples = tuple(range(first, end))
+                deliver(_Failed(Failure(request.key, samples, error.reason, error.status), error.line))
 
     async def _ask(
         self, connection: Connection, request: Request, sampling: Sampling, first: int, n: int
@@ -157,21 +198,25 @@ class EndpointSampler:
             except RefusedError as refusal:
                 if self._adapt(refusal, body):
                     return await call()
-                explained = await self._explain(refusal, connection, request, body)
+                reason = f"{refusal}{await self._hint(refusal, connection, body)}"
+                line = f"{_named(request)}: {self._server.url} says {reason}"
                 if _refuses_prefill(refusal, body):
-                    raise CannotContinue(explained) from None
-                if request.prefix and wire.TOO_LONG.search(refusal.said):
-                    raise CannotContinue(explained, frozenset({request.key})) from None
-                raise RlcrError(explained) from None
+                    raise CannotContinue(line) from None
+                if refusal.status in _OWN_STATUS:
+                    raise _OwnError(line, reason, refusal.status) from None
+                raise RlcrError(line) from None
             think_open = None if prompt is None else opens_think(prompt)
             try:
                 return wire.completions(
                     reply, request, sampling, first=first, n=wanted, think_open=think_open
                 )
             except wire.BrokenReplyError as error:
-                raise PassingError(str(error)) from None
+                raise PassingError(str(error), own=True) from None
 
-        return await connection.retrying(f"request {request.key!r}", call)
+        try:
+            return await connection.retrying(_named(request), call)
+        except GaveUpError as error:
+            raise _OwnError(str(error), error.reason) from None
 
     def _adapt(self, refusal: RefusedError, body: wire.Json) -> bool:
         """Do without what the server refuses, from now on. False where there is nothing more to leave out."""
@@ -186,26 +231,27 @@ class EndpointSampler:
             return True
         return False
 
-    async def _explain(
-        self, refusal: RefusedError, connection: Connection, request: Request, body: wire.Json
-    ) -> str:
-        """One line: what the server said, and what to do about it."""
-        hint = ""
+    async def _hint(self, refusal: RefusedError, connection: Connection, body: wire.Json) -> str:
+        """What to do about a refusal."""
         if refusal.status in (401, 403):
-            hint = "; set RLCR_API_KEY or OPENAI_API_KEY to a key that this server accepts"
-        elif refusal.status == 404:
-            hint = await _hint_for_404(connection, self.name)
-        elif _refuses_prefill(refusal, body):
-            hint = (
+            return "; set RLCR_API_KEY or OPENAI_API_KEY to a key that this server accepts"
+        if refusal.status == 404:
+            return await _hint_for_404(connection, self.name)
+        if _refuses_prefill(refusal, body):
+            return (
                 "; it does not continue a response begun in chat mode: use completion mode with the model's"
                 " tokenizer, or a server that does (vLLM, SGLang, llama.cpp)"
             )
-        elif wire.NO_CHAT_TEMPLATE.search(refusal.said):
-            hint = "; use completion mode, or start the server with a chat template"
-        elif wire.TOO_LONG.search(refusal.said):
-            hint = "; ask for fewer tokens, or start the server with a longer context"
-        name = request.key.partition("\0")[0]  # what follows tells the samples of a problem apart
-        return f"request {name!r}: {self._server.url} says {refusal}{hint}"
+        if wire.NO_CHAT_TEMPLATE.search(refusal.said):
+            return "; use completion mode, or start the server with a chat template"
+        if wire.TOO_LONG.search(refusal.said):
+            return "; ask for fewer tokens, or start the server with a longer context"
+        return ""
+
+
+def _named(request: Request) -> str:
+    name = request.key.partition("\0")[0]  # what follows tells the samples of a problem apart
+    return f"request {name!r}"
 
 
 def _refuses_prefill(refusal: RefusedError, body: wire.Json) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlcr.errors import RlcrError
 from rlcr.prompts import opens_think, render_messages
-from rlcr.sample import CannotContinue, Completion, Request, Sampling, sendable
+from rlcr.sample import Completion, Failure, Refused, Request, Sampling, sendable
 from rlcr.sample.tokens import continuation_spans, reader
 
 
@@ -71,17 +71,15 @@ class Maker:
                 f"{request.key}: the prompt is empty; a model needs at least one token to continue"
             )
         limit = self.sampling.max_tokens
+        samples = tuple(range(request.first_sample, request.first_sample + request.n))
         if self.room is not None:
             if len(ids) >= self.room:
+                what = "response to be continued" if request.prefix else "prompt"
+                line = f"the {what} has {len(ids)} tokens, but the model has {self.room} positions"
+                reason = f"the {what} is longer than the model's {self.room} positions"
                 name = request.key.partition("\0")[0]
-                full = f"{len(ids)} tokens, but the model has {self.room} positions"
-                if request.prefix:
-                    raise CannotContinue(
-                        f"{name}: the response to be continued has {full}", frozenset({request.key})
-                    )
-                raise RlcrError(f"{name}: the prompt has {full}; shorten the problem or leave it out")
+                raise Refused(f"{name}: {line}", [Failure(request.key, samples, reason)], certain=True)
             limit = min(limit, self.room - len(ids))
-        samples = tuple(range(request.first_sample, request.first_sample + request.n))
         return Job(request.key, samples, ids, len(ids), prefix, limit, opens_think(ending))
 
     def _prompt(self, request: Request) -> tuple[list[int], str]:

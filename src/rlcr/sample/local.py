@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
-from rlcr.sample import CannotContinue, Completion, Request, Sampling
+from rlcr.sample import Completion, Refused, Request, Sampling
 from rlcr.sample.jobs import Job, Maker
 from rlcr.sample.loading import identify, load
 
@@ -99,7 +99,7 @@ class LocalSampler:
         return self._sample(maker, chain([next(lots, [])], lots), lots.unfit)
 
     def _sample(
-        self, maker: Maker, lots: Iterable[list[Job]], unfit: dict[str, str]
+        self, maker: Maker, lots: Iterable[list[Job]], unfit: list[Refused]
     ) -> Generator[Completion, None, None]:
         from rlcr.engine.packed import PackedModel
         from rlcr.sample.batch import Batch
@@ -117,9 +117,8 @@ class LocalSampler:
         while batch.busy:
             yield from batch.advance()
         if unfit:
-            first, *others = unfit.values()
-            more = f" (and {len(others):,} more like it)" if others else ""
-            raise CannotContinue(f"{first}{more}", frozenset(unfit))
+            failures = [failure for refused in unfit for failure in refused.failures]
+            raise Refused(str(unfit[0]), failures, certain=True)
 
     def _divide(self, jobs: list[Job]) -> tuple[list[Job], list[Job]]:
         """The jobs for the fast path, and those for the plain one."""
@@ -151,11 +150,11 @@ class LocalSampler:
 
 
 class _Lots:
-    """Jobs of requests, a lot at a time. What does not fit is left out, and noted in ``unfit`` by its key."""
+    """Jobs of requests, a lot at a time. What does not fit is left out, and noted in ``unfit``."""
 
     def __init__(self, maker: Maker, requests: Iterable[Request]) -> None:
         self._maker, self._requests = maker, iter(requests)
-        self.unfit: dict[str, str] = {}
+        self.unfit: list[Refused] = []
 
     def __iter__(self) -> Iterator[list[Job]]:
         return self
@@ -168,8 +167,8 @@ class _Lots:
         for request in requests:
             try:
                 jobs.append(self._maker.job(request))
-            except CannotContinue as error:
-                self.unfit[request.key] = str(error)
+            except Refused as refused:
+                self.unfit.append(refused)
         return jobs
 
 

@@ -1,15 +1,63 @@
-"""From what a user types to a sampler."""
+"""From a model's name to a sampler.
+
+Prompts and the API key go only to a server whose address the user gave. A run folder may come from someone
+else, who decides what its ``run.json`` says: a name that was read from a file is `Stored`, and a server so
+named is opened only if the user lists it in ``RLCR_ENDPOINTS`` (base URLs, separated by commas). This holds
+for servers on this machine too: a port may belong to another user.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from rlcr.errors import RlcrError
 from rlcr.sample import Sampler
 
 Mode = Literal["chat", "completion"]
+ENDPOINTS = "RLCR_ENDPOINTS"
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A model that the user named, in this command or in the code that calls us."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A model that a file names. ``option`` is how the user can name it instead."""
+
+    model: str
+    file: Path
+    option: str
+
+    def check_server(self) -> None:
+        """Raise unless the user lists the server among their own."""
+        address = _address(self.model)
+        known = [_address(url.strip()) for url in os.environ.get(ENDPOINTS, "").split(",")]
+        if address is None or address not in known:
+            raise RlcrError(
+                f"{self.file} names the server {self.model!r}, and nothing is sent to an address that only a"
+                f" file names: give it as {self.option}, or list it in {ENDPOINTS}"
+            )
+
+
+def _address(model: str) -> tuple[str, str, int | None, str] | None:
+    """What must be the same for two addresses to be one; None for what is no address."""
+    try:
+        parts = urlsplit(model)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return None
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:  # a port that is no number
+        return None
+    return parts.scheme, parts.hostname, port, parts.path.rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +85,16 @@ class Access:
 _LOCAL = ("device", "dtype")
 
 
-def open_sampler(model: str, access: Access | None = None) -> Sampler:
+def open_sampler(named: Typed | Stored, access: Access | None = None) -> Sampler:
     """A server's address (``http://host:port/v1``, with ``#name`` where it serves several), or a local model.
 
     Local is a Hugging Face folder, a hub id, a LoRA adapter or a GGUF file. Torch and the OpenAI client are
     imported only by the kind that needs them.
     """
-    access = access or Access()
+    access, model = access or Access(), named.model
     if model.startswith(("http://", "https://")):
+        if isinstance(named, Stored):
+            named.check_server()
         return _open_server(model, access)
     if re.match(r"[\w.-]+:\d+(/|$)", model):
         raise RlcrError(f"{model}: if this is a server, write http://{model}")

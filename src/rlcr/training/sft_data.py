@@ -11,8 +11,8 @@ in the paper: the expert is not asked for a confidence, and RL teaches that late
     sft-data.json    settings and counts: what was sampled, asked, kept and rejected, and why
 
 The paper leaves open how solutions were sampled and what was thrown away. Ours: temperature 0.7 as in RL,
-solutions that are malformed are left out, and an analysis that breaks the expert's instructions is asked for
-again, at most twice.
+solutions that are malformed or refused are left out, and an analysis that is refused or breaks the expert's
+instructions is asked for again, at most twice.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ from rlcr.runs.store import (
     write_whole,
 )
 from rlcr.runs.versions import run_facts
-from rlcr.sample import Completion, Request, Sampler, Sampling
-from rlcr.sample.opening import open_sampler
+from rlcr.sample import Completion, Failure, Refused, Request, Sampler, Sampling
+from rlcr.sample.opening import Typed, open_sampler
+from rlcr.sample.refusals import confirm
 from rlcr.tasks import TaskSet, load
 
 SFT, REPORT = "sft.jsonl", "sft-data.json"
@@ -102,8 +103,10 @@ def make_sft_data(
     else:
         check_new(out)
     # Opened before anything is written: a misspelt model must not leave a folder that then is in the way.
-    sampler = sampler or open_sampler(settings.model)
-    expert = expert or (sampler if settings.expert == settings.model else open_sampler(settings.expert))
+    sampler = sampler or open_sampler(Typed(settings.model))
+    if expert is None:
+        alike = settings.expert == settings.model
+        expert = sampler if alike else open_sampler(Typed(settings.expert))
     resolved = _resolved(settings, task, prompts, sampler, expert)
     facts = run_facts(_PACKAGES)
     with locked(out):
@@ -252,6 +255,8 @@ class _Session:
         self._settings, self._prompts, self._run, self._watch = settings, prompts, run, watch
         self._format = get_method(settings.method).format
         self._cases = {problem.id: _Case(problem) for problem in problems}
+        self._answered: dict[str, str] = {}
+        """A problem for which each stage has got a reply."""
         for reply in run.records():
             self._take(reply)
 
@@ -266,9 +271,9 @@ class _Session:
         )
         replies = Appender(self._run.records_path)
         try:
-            if requests := list(self._solution_requests()):
+            # Again where too many were refused in a row, and for analyses that were rejected.
+            while requests := list(self._solution_requests()):
                 self._ask("solution", sampler, requests, solving, replies)
-            # Once for all, then again for those that were rejected.
             while requests := list(self._analysis_requests()):
                 self._ask("analysis", expert, requests, analysing, replies)
         finally:
@@ -277,15 +282,35 @@ class _Session:
     def _ask(
         self, stage: str, sampler: Sampler, requests: list[Request], sampling: Sampling, replies: Appender
     ) -> None:
-        for number, completion in enumerate(sampler.sample(requests, sampling), start=1):
-            reply = _to_reply(stage, completion)
-            replies.write([reply])
-            self._take(reply)
-            if self._watch:
-                self._watch(stage, number, len(requests))
+        try:
+            for number, completion in enumerate(sampler.sample(requests, sampling), start=1):
+                reply = _to_reply(stage, completion)
+                replies.write([reply])
+                self._take(reply)
+                if self._watch:
+                    self._watch(stage, number, len(requests))
+        except Refused as refused:
+            confirm(refused, sampler, self._answered_request(stage), sampling)
+            for failure in refused.failures:
+                reply = _to_refusal(stage, failure)
+                replies.write([reply])
+                self._take(reply)
+
+    def _answered_request(self, stage: str) -> Request | None:
+        case = self._cases.get(self._answered.get(stage, ""))
+        if case is None:
+            return None
+        return self._solution_request(case) if stage == "solution" else self._analysis_request(case)
 
     def _take(self, reply: dict[str, Any]) -> None:
         case = self._cases[reply["id"]]
+        if "refused" in reply:
+            if reply["stage"] == "solution":
+                case.solution = Solution(fault="refused")
+            else:
+                case.rejected.append("refused")
+            return
+        self._answered[reply["stage"]] = reply["id"]
         if reply["stage"] == "solution":
             case.solution = read_solution(reply["text"], self._format, think_open=reply["think_open"])
             return
@@ -296,15 +321,19 @@ class _Session:
     def _solution_requests(self) -> Iterator[Request]:
         for case in self._cases.values():
             if case.solution is None:
-                yield Request(case.problem.id, tuple(messages(self._prompts.solve, case.problem)))
+                yield self._solution_request(case)
+
+    def _solution_request(self, case: _Case) -> Request:
+        return Request(case.problem.id, tuple(messages(self._prompts.solve, case.problem)))
 
     def _analysis_requests(self) -> Iterator[Request]:
-        for case in self._cases.values():
-            if case.needs_analysis and case.solution is not None:
-                conversation = _expert_messages(self._prompts.expert, case.problem, case.solution)
-                # A key of its own: where the expert is the model itself, its random numbers differ.
-                key = f"{case.problem.id}\0analysis"
-                yield Request(key, conversation, first_sample=len(case.rejected))
+        return (self._analysis_request(case) for case in self._cases.values() if case.needs_analysis)
+
+    def _analysis_request(self, case: _Case) -> Request:
+        assert case.solution is not None
+        conversation = _expert_messages(self._prompts.expert, case.problem, case.solution)
+        # A key of its own: where the expert is the model itself, its random numbers differ.
+        return Request(f"{case.problem.id}\0analysis", conversation, first_sample=len(case.rejected))
 
     # --- what came of it ----------------------------------------------------------------------------
 
@@ -354,6 +383,12 @@ def _to_reply(stage: str, completion: Completion) -> dict[str, Any]:
         "finish_reason": completion.finish_reason,
         "tokens": completion.completion_tokens,
     }
+
+
+def _to_refusal(stage: str, failure: Failure) -> dict[str, Any]:
+    """Likewise, of a reply that never came."""
+    name = failure.key.removesuffix("\0analysis")
+    return {"id": name, "sample": failure.samples[0], "stage": stage, "refused": failure.reason}
 
 
 def _expert_messages(prompt: Prompt, problem: Problem, solution: Solution) -> tuple[Message, ...]:

@@ -30,8 +30,8 @@ class Message(TypedDict):
 class TextModel(Protocol):
     """Anything that answers a batch of conversations, one text for each, in order."""
 
-    def complete(self, prompts: Sequence[Sequence[Message]]) -> list[str]:
-        """The replies."""
+    def complete(self, prompts: Sequence[Sequence[Message]]) -> Sequence[str | None]:
+        """The replies; None where it refuses to answer."""
         ...
 
 
@@ -67,12 +67,14 @@ def messages(problem: Problem, answer: str) -> list[Message]:
     return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": question}]
 
 
-def read_reply(reply: str) -> Verdict:
+def read_reply(reply: str | None) -> Verdict:
     """YES or NO in any case, bare or in quotes or Markdown, with or without a full stop; else unscorable.
 
     >>> read_reply("**Yes.**").outcome, read_reply("no").outcome, read_reply("Yes and no").outcome
     ('correct', 'wrong', 'unscorable')
     """
+    if reply is None:
+        return Verdict("unscorable", "the judge refused to answer")
     word = _DECORATION.sub(" ", reply).strip().removesuffix(".").rstrip().lower()
     if word in ("yes", "no"):
         return CORRECT if word == "yes" else WRONG

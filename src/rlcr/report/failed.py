@@ -1,0 +1,36 @@
+"""The completions of a run that failed: how many, and why, as the page tells it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from rlcr.errors import RlcrError
+from rlcr.runs.store import FAILED, Key, read_lines
+
+
+def count_failed(folder: Path, records: Iterable[Key], first: float, notes: list[str]) -> int:
+    """How many were never answered; a note is added if there are any.
+
+    Where ``first`` is a number only so many first samples of each question count.
+    """
+    if not (folder / FAILED).exists():
+        return 0
+    answered, reasons = set(records), dict[Key, str]()
+    try:
+        for line in read_lines(folder / FAILED):
+            key = line["id"], line["sample"]
+            if key not in answered and not key[1] >= first:
+                reasons[key] = str(line["reason"])
+    except (RlcrError, UnicodeDecodeError, KeyError, TypeError):
+        notes.append(f"{FAILED}: holds a line that is no failure; the rest of it is not counted")
+    if reasons:
+        told = "; ".join(
+            f"{count:,} x {reason}" for reason, count in Counter(reasons.values()).most_common(3)
+        )
+        notes.append(
+            f"{len(reasons):,} of {len(reasons) + len(answered):,} completions failed and are in no number"
+            f" ({told}); `rlcr eval … --resume --retry-failed` asks for them again"
+        )
+    return len(reasons)
