@@ -1,40 +1,45 @@
 """The parser: what strict accepts, what lenient forgives and calls by name, and that it is always linear."""
 
+import os
+import random
 import time
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlcr import response as response_module
 from rlcr.errors import RlcrError
-from rlcr.response import FORMATS, TAGS, get_format, parse, read_confidence
+from rlcr.evaluate.methods import read_forced_answer, read_forced_confidence
+from rlcr.response import FORMATS, TAGS, Mode, get_format, parse, read_confidence
 
+MODES: tuple[Mode, ...] = get_args(Mode)
 GOOD = "<think>a</think><answer>b</answer><analysis>c</analysis><confidence>0.7</confidence>"
 
 # Text with all that can trip a parser: tags, halves of tags, digits of other scripts, NUL, emoji.
-pieces = st.sampled_from(
-    [f"<{slash}{tag}>" for tag in TAGS for slash in ("", "/")]
-    + [
-        "0.5",
-        "9" * 400,
-        "/",
-        "1",
-        "90%",
-        "nan",
-        "-1",
-        "1e999",
-        "٠.٥",
-        "０",
-        "<",
-        "</",
-        "<answer",
-        "\0",
-        "👩‍🔬",
-        " ",
-        "\n",
-        "text",
-    ]
-)
+PIECES = [
+    *(f"<{slash}{tag}>" for tag in TAGS for slash in ("", "/")),
+    "0.5",
+    "9" * 400,
+    "/",
+    "1",
+    "90%",
+    "nan",
+    "-1",
+    "1e999",
+    "٠.٥",
+    "０",
+    "<",
+    "</",
+    "<answer",
+    "\0",
+    "👩‍🔬",
+    " ",
+    "\n",
+    "text",
+]
+pieces = st.sampled_from(PIECES)
 tagged_text = st.lists(pieces, max_size=30).map("".join)
 any_text = st.one_of(tagged_text, st.text(max_size=200))
 format_names = st.sampled_from(list(FORMATS))
@@ -108,6 +113,35 @@ def test_a_think_opened_by_the_prompt(mode) -> None:
     # A model that writes the tag all the same is read as well.
     assert parse(GOOD, mode=mode, think_open=True).well_formed
     assert not parse(rest, mode=mode).well_formed
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_think_after_a_whole_response_is_one_too_many_also_where_the_prompt_opened_the_first(
+    name: str, mode: Mode
+) -> None:
+    format = FORMATS[name]
+    parts = {"think": "x", "answer": "4", "analysis": "a", "confidence": "0.9"}
+    whole = format.render(**{tag: parts[tag] for tag in format.tags})
+    response = parse(whole.removeprefix("<think>") + "<think>", name, mode=mode, think_open=True)
+    assert (response.fault, response.error) == ("<think> more than once", "")
+    assert response.answer == (None if mode == "strict" else "4")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_text_that_the_parser_fails_on_is_neither_read_nor_raised(
+    mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(text: str, *_: object) -> None:
+        raise IndexError(f"no {text}\nhere")
+
+    monkeypatch.setattr(response_module, "_parse_strict", failing)
+    response = parse("x", mode=mode)
+    assert response.error == response.fault == "the parser failed: IndexError: no x here"
+    assert (response.answer, response.confidence, dict(response.spans)) == (None, None, {})
+    # A mistake of the caller is not one of the text.
+    with pytest.raises(RlcrError, match="unknown format"):
+        parse("x", "rlxr", mode=mode)
 
 
 def test_lenient_last_top_level_block_wins_and_paper_takes_the_last_anywhere() -> None:
@@ -203,6 +237,7 @@ def test_what_strict_accepts_the_others_read_alike(text: str, name: str, think_o
     lenient = parse(text, name, mode="lenient", think_open=think_open)
     paper = parse(text, name, mode="paper", think_open=think_open)
     for response in (strict, lenient, paper):
+        assert not response.error
         assert response.fault == strict.fault
         assert response.confidence is None or 0 <= response.confidence <= 1
     if strict.well_formed:
@@ -215,15 +250,60 @@ def test_what_strict_accepts_the_others_read_alike(text: str, name: str, think_o
     name=format_names,
     body=st.text(alphabet="<>/answerthink 0.5", max_size=60),
     confidence=st.sampled_from(["0", ".5"]),
+    more=tagged_text,
+    think_open=st.booleans(),
 )
-def test_lenient_agrees_with_strict_on_responses_that_are_nearly_all_well_formed(
-    name, body, confidence
-) -> None:
+def test_responses_that_are_nearly_all_well_formed(name, body, confidence, more, think_open) -> None:
     parts = {"think": body, "answer": "x", "analysis": body, "confidence": confidence}
     text = FORMATS[name].render(**{tag: parts[tag] for tag in FORMATS[name].tags})
-    strict, lenient = parse(text, name), parse(text, name, mode="lenient")
+    if think_open:
+        text = text.removeprefix("<think>")
+    strict = parse(text, name, think_open=think_open)
     if strict.well_formed:
-        assert lenient == strict
+        assert parse(text, name, mode="lenient", think_open=think_open) == strict
+    for mode in MODES:
+        assert not parse(text + more, name, mode=mode, think_open=think_open).error
+
+
+@pytest.mark.slow
+def test_fuzz() -> None:
+    """Every reading of random texts, for RLCR_FUZZ_SECONDS (60): no crash, and a confidence is one.
+
+    Half of the texts are rows of pieces, half are whole responses with a few pieces put in, taken out or
+    repeated: from rows alone hardly ever comes a whole response, after which the parser has other ways to go.
+    """
+    rng = random.Random(os.environ.get("RLCR_FUZZ_SEED", "0"))
+    end = time.monotonic() + float(os.environ.get("RLCR_FUZZ_SECONDS", "60"))
+    inputs = 0
+    while time.monotonic() < end:
+        for _ in range(100):
+            text = fuzzed(rng)
+            for name in FORMATS:
+                for mode in MODES:
+                    for think_open in (False, True):
+                        response = parse(text, name, mode=mode, think_open=think_open)
+                        inputs += 1
+                        assert not response.error, (text, name, mode, think_open)
+                        assert response.confidence is None or 0 <= response.confidence <= 1, (text, name)
+                        assert all(0 <= start <= stop <= len(text) for start, stop in response.spans.values())
+            assert isinstance(read_forced_answer(text), str)
+            for grading in ("strict", "paper"):
+                confidence = read_forced_confidence(text, grading)
+                assert confidence is None or 0 <= confidence <= 1, text
+    print(f"{inputs:,} readings")
+
+
+def fuzzed(rng: random.Random) -> str:
+    if rng.random() < 0.5:
+        return "".join(rng.choices(PIECES, k=rng.randrange(30)))
+    format = rng.choice(list(FORMATS.values()))
+    row = [piece for tag in format.tags for piece in (f"<{tag}>", rng.choice(PIECES), f"</{tag}>")]
+    row = row[rng.random() < 0.5 :]  # as after a prompt that opens <think>
+    for _ in range(rng.randrange(4)):
+        place = rng.randrange(len(row) + 1)
+        end = place + rng.randrange(2)
+        row[place:end] = rng.choice([[], [rng.choice(PIECES)], row[place : place + 3] * 2])
+    return "".join(row)
 
 
 MEGABYTE = 1_000_000

@@ -21,13 +21,16 @@ length of the text, whatever the text is.
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
-from rlcr.errors import RlcrError, nearest
+from rlcr.errors import RlcrError, named, nearest
+
+log = logging.getLogger(__name__)
 
 Mode = Literal["strict", "lenient", "paper"]
 Span = tuple[int, int]
@@ -74,7 +77,8 @@ class Response:
 
     ``spans`` gives, for each part that was found, the characters between its tags (loss masks and
     answer probability need them). ``fault`` is the first rule of the strict reading that the text
-    breaks, empty when it is well-formed. ``leniencies`` names what the reading had to bend.
+    breaks, empty when it is well-formed. ``leniencies`` names what the reading had to bend. ``error`` is
+    set where the parser itself failed: nothing is known of such a text, so it is unscorable, not wrong.
     """
 
     text: str
@@ -82,6 +86,7 @@ class Response:
     confidence: float | None
     fault: str = ""
     leniencies: tuple[str, ...] = ()
+    error: str = ""
 
     @property
     def well_formed(self) -> bool:
@@ -107,6 +112,9 @@ def parse(text: str, format: str = "rlcr", *, mode: Mode = "strict", think_open:
     ``think_open`` says that the prompt already ends with an opening ``<think>`` (some chat templates
     put it there), so that the response begins inside it.
 
+    No text raises. One that the parser fails on, which is a bug, has :attr:`Response.error`: a run over
+    thousands of completions must not end at the one that meets it.
+
     >>> r = parse("<think>6 x 7</think><answer>42</answer><confidence>0.9</confidence>", "confidence")
     >>> r.answer, r.confidence, r.well_formed
     ('42', 0.9, True)
@@ -117,14 +125,23 @@ def parse(text: str, format: str = "rlcr", *, mode: Mode = "strict", think_open:
     ('42', 0.9, ('missing-think', 'percent'))
     """
     tag_set = get_format(format)
+    if mode not in get_args(Mode):
+        raise RlcrError(f"unknown mode {mode!r}: {nearest(mode, list(get_args(Mode)))}")
+    try:
+        return _parse(text, tag_set, mode, think_open)
+    except Exception as error:
+        reason = f"the parser failed: {named(error)}"
+        log.debug("%s", reason, exc_info=True)
+        return Response(text, {}, None, fault=reason, error=reason)
+
+
+def _parse(text: str, tag_set: ResponseFormat, mode: Mode, think_open: bool) -> Response:
     response = _parse_strict(text, tag_set, think_open)
     if mode == "paper":
         return _parse_paper(text, response.fault)
-    if mode == "strict" or (mode == "lenient" and response.well_formed):
+    if mode == "strict" or response.well_formed:
         return response
-    if mode == "lenient":
-        return _parse_lenient(text, tag_set, think_open, response.fault)
-    raise RlcrError(f"unknown mode {mode!r}: {nearest(mode, ['strict', 'lenient', 'paper'])}")
+    return _parse_lenient(text, tag_set, think_open, response.fault)
 
 
 # --- strict -----------------------------------------------------------------------------------------
@@ -138,11 +155,9 @@ _LONGEST_NUMBER = 400
 def _parse_strict(text: str, tag_set: ResponseFormat, think_open: bool) -> Response:
     expected = [(slash, tag) for tag in tag_set.tags for slash in ("", "/")]
     spans: dict[str, Span] = {}
-    position, inside = 0, None
+    position, inside, step = 0, None, 0
     if think_open and not text.lstrip().startswith("<think>"):
-        expected.pop(0)
-        inside = "think"
-    step = 0
+        inside, step = "think", 1
     for match in _TAG.finditer(text):
         slash, tag = match.groups()
         if tag not in tag_set.tags:

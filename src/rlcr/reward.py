@@ -17,7 +17,8 @@ malformed response must be worth less than a wrong and sure one, which is why it
 minimum and not 0: 0 would be the best score there is.
 
 An *unscorable* response (nobody could tell whether it is right) has no reward: ``scorable`` is False, it
-is left out of its group's mean and has advantage 0. A malformed one is never unscorable.
+is left out of its group's mean and has advantage 0. A malformed one is never unscorable, unless the parser
+failed on it, so that nobody knows what it is.
 
 Differs from the authors' code: theirs writes calibration as 1 - (q - c)^2, which adds a constant that
 cancels inside a group; theirs lets ``nan`` pass as a confidence, here nothing that is not finite can leave.
@@ -38,7 +39,7 @@ from rlcr.errors import RlcrError, nearest
 from rlcr.problem import Problem
 from rlcr.response import Response, get_format, parse
 from rlcr.scoring import BRIER, SPHERICAL, ScoringRule, log_clipped
-from rlcr.verify import Grading, Verdict, verify
+from rlcr.verify import Grading, Verdict, of_responses, verify
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -135,7 +136,7 @@ class Reward:
         responses = [parse(text, self.format, think_open=think_open) for text in completions]
         # The answer of a malformed response is None: wrong, without asking the verifier.
         answers = [response.answer for response in responses]
-        verdicts = verifying(problems, answers, grading=grading)
+        verdicts = of_responses(responses, verifying(problems, answers, grading=grading))
         return Scored(responses, verdicts, self.reward(responses, verdicts))
 
     def reward(self, responses: Sequence[Response], verdicts: Sequence[Verdict]) -> RewardParts:
@@ -149,7 +150,8 @@ class Reward:
             abstained = np.array([abstains(r.answer) for r in responses], dtype=bool) & well_formed
             correct &= ~abstained
         unscorable = np.array([v.outcome == "unscorable" for v in verdicts], dtype=bool)
-        scorable = ~(unscorable & well_formed & ~abstained)
+        unread = np.array([bool(r.error) for r in responses], dtype=bool)
+        scorable = ~(unscorable & well_formed & ~abstained | unread)
 
         parts: dict[str, Floats] = {}
         if "format" in self.weights:

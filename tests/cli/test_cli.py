@@ -133,6 +133,22 @@ def test_score_writes_records_and_counts_what_it_bent(tmp_path: Path) -> None:
     assert json.loads(again.stdout)["metrics"]["accuracy"] == report["metrics"]["accuracy"]
 
 
+def test_many_unscorable_completions_are_warned_of(tmp_path: Path) -> None:
+    rows = [{"text": GOOD.format("Paris", "0.9"), "gold": "Paris"}] * 49 + [
+        {"text": GOOD.format("Paris", "0.9"), "gold": " "}
+    ]
+    columns = ("--completion", "text", "--gold", "gold")
+    few = write_jsonl(tmp_path / "few.jsonl", rows)
+    assert json.loads(rlcr("score", few, *columns, "--json").stdout)["warnings"] == []
+    assert "warning" not in rlcr("score", few, *columns).stdout
+    many = write_jsonl(tmp_path / "many.jsonl", rows[1:])
+    warning = (
+        "1 of 49 answers (2.0%) are unscorable and count for nothing, most often: the problem has no gold"
+    )
+    assert json.loads(rlcr("score", many, *columns, "--json").stdout)["warnings"] == [warning]
+    assert f"warning: {warning}" in rlcr("score", many, *columns).stdout
+
+
 def test_score_never_replaces_its_input(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "t.jsonl", [{"text": "x", "gold": "x"}])
     before = path.read_bytes()
@@ -169,7 +185,9 @@ def test_lists_in_csv_are_json(tmp_path: Path) -> None:
 def test_python_scoring_says_what_does_not_fit() -> None:
     with pytest.raises(RlcrError, match="3 completions, 1 golds"):
         score(["a", "b", "c"], ["x"])
-    with pytest.raises(RlcrError, match="question 1: expected texts, found nothing"):
+    with pytest.raises(
+        RlcrError, match="question 1: expected a text, a number or a list of these, found nothing"
+    ):
         score(["a", None], ["x", "y"])  # pyright: ignore[reportArgumentType]
     good = GOOD.format("5", "0.9")
     assert score([good], [5], verifier="math").measurement.overall.metrics["accuracy"].value == 1.0
@@ -293,7 +311,8 @@ def test_a_failing_score_leaves_nothing_behind_and_spares_what_was_there(tmp_pat
     out.write_text("earlier\n")
     result = rlcr("score", path, "--completion", "text", "--gold", "gold", "--out", out)
     expect_one_line(
-        result, "t.jsonl, line 3001, column gold: expected text or a list of texts, found nothing"
+        result,
+        "t.jsonl, line 3001, column gold: expected a text, a number or a list of these, found nothing",
     )
     assert out.read_text() == "earlier\n"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.jsonl", "t.jsonl"]

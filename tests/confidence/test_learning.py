@@ -8,12 +8,12 @@ from tests.confidence.made import colour_run, raw, write_run
 
 from rlcr import metrics
 from rlcr.confidence.agreement import agreement
-from rlcr.confidence.comparison import compare_columns, within_question
-from rlcr.confidence.recalibration import fitted
+from rlcr.confidence.comparison import compare_columns
 from rlcr.confidence.rows import folds_of, read_rows
 from rlcr.confidence.sources import Options, add_column
 from rlcr.errors import RlcrError
 from rlcr.many.equivalence import group_answers
+from rlcr.metrics.recalibration import fit_recalibration
 from rlcr.problem import Problem
 from rlcr.runs.columns import read_column, write_column
 
@@ -76,7 +76,9 @@ def test_recalibration_repairs_a_known_distortion(method: str) -> None:
     correct = (rng.random(20_000) < true).astype(int)
     logits = np.log(true / (1 - true))
     stated = 1 / (1 + np.exp(-3 * logits))  # overconfident: a temperature of 3 undoes it
-    ours = fitted(method, stated[:10_000], correct[:10_000]).predict_proba(stated[10_000:, None])[:, 1]
+    ours = fit_recalibration(method, stated[:10_000], correct[:10_000]).predict_proba(stated[10_000:, None])[
+        :, 1
+    ]
     best = metrics.brier(correct[10_000:], true[10_000:])
     assert metrics.brier(correct[10_000:], ours) == pytest.approx(best, abs=0.003)
     assert metrics.ece(correct[10_000:], ours) < 0.03 < metrics.ece(correct[10_000:], stated[10_000:])
@@ -84,7 +86,10 @@ def test_recalibration_repairs_a_known_distortion(method: str) -> None:
 
 def test_a_temperature_never_turns_the_order_round() -> None:
     stated, correct = np.array([0.1, 0.2, 0.8, 0.9]), np.array([1, 1, 0, 0])
-    assert fitted("temperature", stated, correct).predict_proba(stated[:, None])[:, 1].tolist() == [0.5] * 4
+    assert (
+        fit_recalibration("temperature", stated, correct).predict_proba(stated[:, None])[:, 1].tolist()
+        == [0.5] * 4
+    )
 
 
 def test_no_row_is_calibrated_by_itself(tmp_path: Path) -> None:
@@ -92,7 +97,7 @@ def test_no_row_is_calibrated_by_itself(tmp_path: Path) -> None:
     folder = colour_run(tmp_path / "run", 300, shuffled=True)
     rows = read_rows(folder)
     stated = rows.column("verbalised")
-    cheating = fitted("isotonic", stated, rows.verdict).predict_proba(stated[:, None])[:, 1]
+    cheating = fit_recalibration("isotonic", stated, rows.verdict).predict_proba(stated[:, None])[:, 1]
     add_column(folder, "isotonic")
     ours = rows.column("isotonic")
     found = metrics.summary(rows.verdict, ours, question=rows.questions).metrics["auroc"]
@@ -141,17 +146,6 @@ def _copy(folder: Path, to: Path) -> Path:
     import shutil
 
     return Path(shutil.copytree(folder, to))
-
-
-def test_within_question_by_hand() -> None:
-    correct = np.array([1, 0, 0, 1, 1, 1])
-    question = np.array(["a", "a", "a", "b", "b", "c"])
-    a = np.array([0.5, 0.2, 0.5, 0.1, 0.9, 0.3])
-    (only,) = within_question(correct, [a], question, 50)
-    assert only.value == 0.75  # one pair won, one tied; b and c have no wrong sample
-    both = within_question(correct, [a, 1 - a], question, 50)
-    assert both[-1].value == pytest.approx(-0.5)
-    assert within_question(np.array([1, 1]), [np.array([0.1, 0.2])], np.array(["a", "b"]))[0].value is None
 
 
 def test_comparison_of_columns(tmp_path: Path) -> None:

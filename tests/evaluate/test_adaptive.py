@@ -13,7 +13,7 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.evaluate.compare import compare_runs
 from rlcr.evaluate.export import export
-from rlcr.evaluate.results import run_columns
+from rlcr.evaluate.results import run_samples
 from rlcr.many.analyses import Ask, sample_analyses
 from rlcr.many.vote import vote
 from rlcr.report.artefacts import read_artefacts
@@ -66,7 +66,7 @@ def test_samples_go_where_they_are_needed_and_never_beyond_the_budget(tmp_path: 
     export(tmp_path / "run", tmp_path / "out")
     (samples,) = (tmp_path / "out").glob("samples_*.jsonl")
     assert len(samples.read_text().splitlines()) == 8 * 4
-    measured = run_columns(tmp_path / "run", "verbalised").measure(resamples=10).overall
+    measured = run_samples(tmp_path / "run", "verbalised").measure(resamples=10).overall
     assert measured.n == 8 * 4
     rescore(tmp_path / "run")
     assert json.loads((tmp_path / "run" / "adaptive.json").read_text()) == told

@@ -19,6 +19,7 @@ from rlcr.evaluate.compare import compare_runs
 from rlcr.evaluate.methods import FORCED_ANSWER, FORCED_CONFIDENCE, METHOD_FILE
 from rlcr.evaluate.results import measure_records
 from rlcr.problem import Problem
+from rlcr.report.results import print_results
 from rlcr.runs.store import create_run
 from rlcr.tasks import write_problems
 
@@ -249,6 +250,24 @@ def test_a_failed_start_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(RlcrError, match="cannot reach"):
         evaluate(Settings("http://127.0.0.1:9/v1", (capitals(tmp_path),), "base"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_many_unscorable_answers_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known = [Problem(f"p/{n}", f"[{n}] Capital of France?", ("Paris",), "exact") for n in range(19)]
+    unknown = Problem("p/19", "[19] Capital of France?", (" ",), "exact")
+    write_problems(tmp_path / "p.jsonl", [*known, unknown])
+    with ModelServer(good_reply) as server:
+        results = evaluate(Settings(server.url, (str(tmp_path / "p.jsonl"),), "rlcr"), tmp_path / "run")
+    (task,) = results.tasks
+    warning = (
+        "1 of 20 answers (5.0%) are unscorable and count for nothing, most often: the problem has no gold"
+    )
+    assert results.warnings == [f"{task}: {warning}"]
+    assert rescore(tmp_path / "run").warnings == results.warnings
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["warnings"] == results.warnings
+    assert warning in (tmp_path / "run" / "results.md").read_text()
+    print_results(results)
+    assert f"warning: {task}: {warning}" in capsys.readouterr().out
 
 
 def test_what_was_never_graded_is_not_rescored(tmp_path: Path) -> None:

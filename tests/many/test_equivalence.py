@@ -31,7 +31,7 @@ def test_groups(problem: Problem, answers: list[str | None], groups: list[int]) 
 
 def test_a_percentage_does_not_make_two_numbers_one() -> None:
     assert group_answers(of("math"), ["0.5", "50", "50%"]) == [0, 1, 0]
-    assert group_answers(of("math"), ["50", "0.5", "50%"]) == [0, 1, 0]
+    assert group_answers(of("math"), ["50", "0.5", "50%"]) == [0, 1, 1]
 
 
 def test_only_what_no_form_decides_is_compared() -> None:

@@ -12,11 +12,12 @@ from rlcr import metrics
 from rlcr.errors import RlcrError
 from rlcr.many import exact
 from rlcr.many.curves import scaling, softmax
-from rlcr.many.pool import likelihood, make_pool
+from rlcr.many.pool import make_pool
 from rlcr.many.stopping import Rule, chance, final_votes, simulate
 from rlcr.many.subsets import weighted
 from rlcr.many.vote import Votes, task_votes
 from rlcr.many.vote_confidence import voted_confidence
+from rlcr.metrics.likelihood import response_likelihood
 from rlcr.report.artefacts import read_artefacts
 from rlcr.report.reading import read_runs
 
@@ -168,7 +169,9 @@ def test_max_confidence_is_what_order_statistics_say() -> None:
 
 def test_within_question_discrimination_tells_the_three_apart() -> None:
     found = {
-        kind: scaling(simulated(kind, questions=300), subsets=20, resamples=50).within_question.value
+        kind: scaling(
+            simulated(kind, questions=300), subsets=20, resamples=50
+        ).within_question_by_answer.value
         for kind in ("calibrated", "uninformative", "anti")
     }
     assert (found["calibrated"] or 0) > 0.7
@@ -232,11 +235,9 @@ def test_without_confidences_or_likelihoods_their_curves_are_left_out() -> None:
     assert [kind.name for kind in voted_confidence(pool, 2, resamples=10)] == ["vote share"]
 
 
-def test_the_likelihood_of_a_response_is_by_its_own_tokens() -> None:
-    record = {"logprob": -2.0, "tokens": 30, "response_tokens": 10, "repairs": ["answer"]}
-    assert likelihood(record) == pytest.approx(np.exp(-0.2))
-    assert likelihood({"logprob": -2.0, "tokens": 30, "repairs": ["answer"]}) is None
-    assert likelihood({"logprob": None, "tokens": 30, "repairs": []}) is None
+@pytest.mark.parametrize("unsound", [float("nan"), float("-inf"), float("inf"), 60.0])
+def test_a_likelihood_that_cannot_be_one_is_missing(unsound: float) -> None:
+    assert response_likelihood(unsound, 10) is None
 
 
 # --- confidence of a voted answer -------------------------------------------------------------------

@@ -268,12 +268,14 @@ def test_weights_equal_the_materialised_resample(case: tuple[np.ndarray, np.ndar
     rng = np.random.default_rng(1)
     drawn = rng.integers(len(c), size=(20, len(c)))
     weights = np.stack([np.bincount(row, minlength=len(c)) for row in drawn])
-    weighted = kernel.Rows.sort(c, q, np.arange(len(c)), binning, 10).weigh(weights)
+    weighted = kernel.SortedRows.sort(c, q, np.arange(len(c)), binning, 10).weigh(weights)
     assert set(PLAIN) == set(kernel.METRICS)
     for name, metric in kernel.METRICS.items():
         values = metric(weighted)
         for row, value in zip(drawn, values, strict=True):
-            alone = kernel.Rows.sort(c[row], q[row], None, binning, 10).weigh(np.ones((1, len(c)), np.int64))
+            alone = kernel.SortedRows.sort(c[row], q[row], None, binning, 10).weigh(
+                np.ones((1, len(c)), np.int64)
+            )
             assert value == pytest.approx(metric(alone)[0], abs=1e-7, nan_ok=True), name
             if binning == "paper":
                 plain = PLAIN[name](c[row], q[row])

@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("trl")
 
 from rlcr import RlcrError, quickstart
-from rlcr.report.quickstart import aligned, exact_table
+from rlcr.metrics.tables import aligned_markdown
+from rlcr.quickstart.table import exact_table
 from rlcr.tasks.arms import Arms
 from rlcr.tasks.arms_optimum import exact_evaluation, optimum
 from rlcr.training.embedded import Lessons
@@ -98,7 +99,7 @@ def test_a_failing_training_says_why(tmp_path, cache):
 def test_the_table_on_a_terminal():
     best = optimum(Arms())
     exact = exact_evaluation(Arms(), (best.answers_S, best.confidences_S))
-    lines = aligned(exact_table({"start": exact})).splitlines()
+    lines = aligned_markdown(exact_table({"start": exact})).splitlines()
     assert len({len(line) for line in lines}) == 1
     assert lines[0].split("|")[1].strip() == ""
     assert [cell.strip() for cell in lines[2].split("|")[1:-1]][:2] == ["start", "0.330"]

@@ -59,6 +59,7 @@ def record(
         "unrepaired": [],
         "finish_reason": "stop",
         "tokens": len(text) // 4,
+        "response_tokens": len(text) // 4,
         "prompt_tokens": 100,
         "logprob": -12.5,
         "answer_logprobs": {"strict": [-0.1]},

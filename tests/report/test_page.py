@@ -21,10 +21,10 @@ from tests.report.made import ARTEFACTS, made_records, made_run, made_training, 
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.compare import compare_runs
+from rlcr.metrics.tables import Cell, Heading, estimate_cell, mark_best
 from rlcr.report import numbers, samples
 from rlcr.report.page import make_report, render, write_files, write_report
 from rlcr.report.reading import labels, read_runs
-from rlcr.report.tables import Cell, Column, Table, csv_text, estimate_cell, latex, mark_best, markdown
 
 
 def page_of(*folders: Path, **options: Any) -> str:
@@ -106,7 +106,7 @@ def test_what_was_trained_on_is_not_pooled(runs: dict[str, Path]) -> None:
 
 
 def test_the_best_is_marked_and_so_are_ties() -> None:
-    columns = (Column("run"), Column("a", "up"), Column("b", "down"))
+    columns = (Heading("run"), Heading("a", "up"), Heading("b", "down"))
     rows = [
         (Cell(name), estimate_cell(a), estimate_cell(b))
         for name, a, b in (("x", 0.5, 0.2), ("y", 0.5, 0.1), ("z", 0.4, None))
@@ -415,32 +415,6 @@ def test_the_report_never_imports_torch() -> None:
     code = "import sys, rlcr.report.page; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
-
-
-# --- texts of tables --------------------------------------------------------------------------------
-
-
-def test_tables_as_text() -> None:
-    table = Table(
-        "t",
-        "A | title",
-        (Column("Run", numeric=False), Column("ECE", "down", interval=True)),
-        ((Cell("a_b|<i>&$\\"), Cell("0.100", 0.1, 0.05, 0.2, "best")), (Cell("=cmd()"), estimate_cell(None))),
-    )
-    assert markdown(table).splitlines()[2:6] == [
-        "| Run | ECE ↓ |",
-        "| --- | ---: |",
-        "| a\\_b\\|\\<i\\>&\\$\\\\ | **0.100 [0.050, 0.200]** |",
-        "| =cmd() | n/a |",
-    ]
-    assert r"a\_b|\textless{}i\textgreater{}\&\$\textbackslash{} & \textbf{0.100 [0.050, 0.200]} \\" in latex(
-        table
-    )
-    assert csv_text(table).splitlines() == [
-        "Run,ECE,ECE low,ECE high",
-        "a_b|<i>&$\\,0.1,0.05,0.2",
-        "'=cmd(),,,",
-    ]
 
 
 def test_labels_tell_folders_apart(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from rlcr.evaluate.methods import FORCED_ANSWER, FORCED_CONFIDENCE
 from rlcr.problem import Problem
 from rlcr.evaluate.progress import RunProgress
 from rlcr.runs.store import Appender, Run, locked
-from rlcr.report.results import latex
 from rlcr.evaluate.results import load_results
 from rlcr.sample import Completion, Request, Sampling
 from rlcr.sample.endpoint import EndpointSampler
@@ -250,7 +249,8 @@ def test_latex_escapes_everything(tmp_path: Path) -> None:
     task = tmp_path / "a\\b~c^d_e.jsonl"
     write_problems(task, [Problem("p", "Capital of France?", ("Paris",), "exact")])
     with ModelServer(good_reply) as server:
-        text = latex(evaluate(Settings(server.url, (str(task),), "rlcr"), tmp_path / "run"))
+        evaluate(Settings(server.url, (str(task),), "rlcr"), tmp_path / "run")
+    text = (tmp_path / "run" / "results.tex").read_text()
     assert r"a\textbackslash{}b\textasciitilde{}c\textasciicircum{}d\_e" in text
 
 

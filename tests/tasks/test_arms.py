@@ -353,7 +353,7 @@ def test_work_does_not_grow_with_the_sequences_or_samples():
     best = optimum(DEFAULT)
     samples = (np.tile(best.answers_S[:, None], 8), np.tile(best.confidences_S[:, None], 8))
     exact_evaluation(DEFAULT, samples)  # once, for what is remembered of the task
-    more = tuple(np.tile(values, 4) for values in samples)
+    more = (np.tile(samples[0], 4), np.tile(samples[1], 4))
     calls = calls_of(lambda: exact_evaluation(DEFAULT, samples))
     assert calls < 1000  # of 31,248 samples: arrays do the work
     assert calls_of(lambda: exact_evaluation(DEFAULT, more)) < 1.1 * calls

@@ -202,6 +202,18 @@ def test_numbers_that_are_not_there() -> None:
         )
 
 
+def test_an_update_that_cannot_be_graded_is_told_of_until_it_can() -> None:
+    def line(unscorable: int) -> Line:
+        reason = "gold does not parse" if unscorable else None
+        return {"completions": 200, "unscorable": unscorable, "unscorable_reason": reason}
+
+    text = "5 of 200 answers (2.5%) are unscorable and count for nothing, most often: gold does not parse"
+    watch = CollapseWatch()
+    # 2% is few; the first update is soon enough, and again only after it was better.
+    assert [watch.observe(line(n)) for n in (4, 5, 9, 0, 5)] == [[], [text], [], [], [text]]
+    assert CollapseWatch([line(5)]).observe(line(5)) == []
+
+
 def test_replaying_the_file_restores_the_watch() -> None:
     def curve(update: int) -> Line:
         return (

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tiny import tiny_tokenizer
+from tests.tiny import tiny_model, tiny_tokenizer
 
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.prompts import load_prompt, render
-from rlcr.tasks import TaskSet, load
-from rlcr.training.data import load_problems, measure_problems, prepare_problems
+from rlcr.tasks import TaskSet, load, write_problems
+from rlcr.training.data import (
+    check_positions,
+    load_held_out,
+    load_problems,
+    measure_problems,
+    prepare_problems,
+)
 from rlcr.training.recipes import load_recipe
 from rlcr.training.recipes.settings import Recipe
 
@@ -84,5 +92,73 @@ def test_problems_without_gold_are_refused() -> None:
 
 
 def test_the_problems_that_a_recipe_names() -> None:
-    found = load_problems(load_recipe("smollm2-rlcr", {"size": 7, "task_settings.arms": 3}).recipe)
-    assert (len(found.problems), found.split, found.settings["arms"]) == (7, "train", 3)
+    found = load_problems(load_recipe("smollm2-rlcr", {"size": 9, "task_settings.arms": 3}).recipe)
+    assert (len(found.problems), found.split, found.settings["arms"]) == (9, "train", 3)
+
+
+# --- held out ---------------------------------------------------------------------------------------
+
+
+def bigmath(folder: Path) -> Path:
+    """Big-Math as it is published: one split."""
+    rows = [
+        {"problem": f"{n} + 1?", "answer": str(n + 1), "source": "x", "llama8b_solve_rate": (n % 10) / 10}
+        for n in range(400)
+    ]
+    (folder / "bigmath").mkdir()
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "bigmath" / "train.jsonl").write_text(lines, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["bigmath-rlcr", "bigmath-rlvr-authors-config"])
+def test_held_out_is_the_test_split_with_the_settings_of_training(name: str, tmp_path: Path) -> None:
+    changes = {"size": None, "eval_size": 10, "task_settings.min_solve_rate": 0.3, "data_seed": 5}
+    chosen = load_recipe(name, changes).recipe
+    trained = load_problems(chosen, bigmath(tmp_path))
+    held_out = load_held_out(chosen, trained.problems, tmp_path)
+    assert held_out is not None
+    assert (held_out.task, held_out.split, len(held_out.problems)) == ("bigmath-digits", "test", 10)
+    assert held_out.settings == trained.settings
+    low, high = trained.settings["min_solve_rate"], trained.settings["max_solve_rate"]
+    assert all(low < problem.extras["solve_rate"] <= high for problem in held_out.problems)
+    assert not {p.question for p in held_out.problems} & {p.question for p in trained.problems}
+    assert not any("asked in training" in note for note in held_out.notes)
+
+
+def test_nothing_is_held_out_without_evaluation() -> None:
+    assert load_held_out(recipe(), ()) is None
+
+
+def test_problems_that_are_trained_on_are_not_held_out(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    write_problems(path, load("arms", "train", size=20).problems[5:12])
+    chosen = recipe(eval_every=1, eval_task=str(path), size=10)
+    with pytest.raises(
+        RlcrError, match=r"eval_every: 5 of 7 held-out problems are trained on, such as arms/"
+    ):
+        load_held_out(chosen, load_problems(chosen).problems)
+
+
+def test_questions_that_are_asked_twice_are_counted() -> None:
+    chosen = recipe(eval_every=1, eval_size=50)
+    held_out = load_held_out(chosen, load_problems(chosen).problems)
+    assert held_out is not None
+    (note,) = held_out.notes  # the toy has few questions
+    assert note.endswith(" of these 50 questions are asked in training too")
+
+
+def test_a_held_out_task_that_cannot_be_had() -> None:
+    with pytest.raises(RlcrError, match="eval_every: gym: give the setting dataset"):
+        load_held_out(recipe(eval_every=1, eval_task="gym"), ())
+
+
+@pytest.mark.parametrize(("long", "message"), [(2, "longest prompt has"), (0, "longest held-out prompt has")])
+def test_prompts_without_room_for_an_answer_are_found_before_training(
+    tokenizer: Any, long: int, message: str
+) -> None:
+    chosen = recipe(max_prompt_tokens=5000)
+    data = prepare_problems(chosen, task_set(long=long), tokenizer)
+    check_positions(chosen, tiny_model(max_position_embeddings=4000), data, task_set(long=1), tokenizer)
+    with pytest.raises(RlcrError, match=f"HuggingFaceTB.* has 1000 positions, but the {message}"):
+        check_positions(chosen, tiny_model(max_position_embeddings=1000), data, task_set(long=1), tokenizer)

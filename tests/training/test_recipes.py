@@ -270,11 +270,38 @@ def test_a_file_that_is_like_nothing_known(write: Write) -> None:
         ({"prompt": "rlvr"}, "hotpotqa-rlcr: prompt rlvr asks for think, answer, but method rlcr-long"),
         ({"method": "rlvr", "reward": "rlvr", "credit": "decoupled"}, "hotpotqa-rlcr: credit decoupled acts on the confidence, but format rlvr has only think, answer"),
         ({"reward": "calibration-only", "credit": "decoupled"}, "hotpotqa-rlcr: credit decoupled needs a correctness reward"),
+        ({"size": 63}, "hotpotqa-rlcr: size: 63 problems are fewer than the 64 prompts of one update: lower prompts"),
+        ({"device": "gpu"}, "hotpotqa-rlcr: device: unknown device 'gpu': "),
+        ({"device": "cuda:1"}, "hotpotqa-rlcr: device=cuda:1: set CUDA_VISIBLE_DEVICES=1 and device=cuda"),
+        ({"dtype": "bfloat16"}, "hotpotqa-rlcr: dtype=bfloat16: steps of lr=1e-06 round away in weights held in bfloat16; dtype=auto holds weights in float32 and computes in bfloat16 on a GPU, or train adapters, which stay in float32 (lora.rank=16)"),
+        ({"dtype": "float16", "lora.rank": 8}, "hotpotqa-rlcr: dtype=float16: small gradients become 0, since no loss is scaled here; dtype=auto"),
+        ({"eval_split": "train"}, "hotpotqa-rlcr: eval_every: split train of hotpotqa-modified is what is trained on; name another with eval_split"),
+        ({"eval_split": "dev"}, "hotpotqa-rlcr: eval_task: hotpotqa-modified has no split 'dev'"),
         ({"micro_batch": 48}, "hotpotqa-rlcr: 64 prompts x 32 = 2048 completions cannot be cut into micro-batches of 48 on 1 device: the nearest that fits is micro_batch=32"),
     ],
 )  # fmt: skip
 def test_bad_settings_are_one_clear_line_each(overrides: dict[str, Any], message: str) -> None:
     assert refused("hotpotqa-rlcr", overrides).startswith(message)
+
+
+def test_what_is_trained_on_is_not_held_out(tmp_path: Path) -> None:
+    built = tmp_path / "built.jsonl"
+    built.touch()
+    changes = {"task": str(built), "eval_every": 5}
+    assert f"eval_every: {built} is what is trained on; name other" in refused("smollm2-rlcr", changes)
+    load_recipe("smollm2-rlcr", changes | {"eval_task": "arms"})
+
+
+def test_half_precision_under_adapters_is_fine() -> None:
+    load_recipe("hotpotqa-rlcr", {"dtype": "bfloat16", "lora.rank": 8})
+
+
+def test_kl_does_not_go_with_an_adapter(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").touch()
+    load_recipe("hotpotqa-rlcr", {"model": str(tmp_path)})
+    assert "which cannot be an adapter; merge it first" in refused(
+        "hotpotqa-rlcr", {"model": str(tmp_path), "kl": 0.1}
+    )
 
 
 def test_micro_batches_on_several_devices() -> None:

@@ -61,7 +61,7 @@ def rollout_with(reward: Reward, text: str, verdict: Verdict) -> Rollout:
 
 def test_unscorable_means_no_reward() -> None:
     rollout = rollout_with(get_reward("rlcr"), respond("Paris"), Verdict("unscorable", "judge is silent"))
-    assert (rollout.verdict, rollout.reward) == ("unscorable", None)
+    assert (rollout.verdict, rollout.reward, rollout.reason) == ("unscorable", None, "judge is silent")
 
 
 def test_an_abstention_is_scored_though_nobody_could_check_it() -> None:

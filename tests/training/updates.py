@@ -110,10 +110,12 @@ def update(
     *,
     sampled: bool = False,
     verifies_early: bool = False,
+    autocast: bool = False,
 ) -> Update:
     """Train on these completions. ``texts`` maps problems to their group's responses.
 
-    The gradient is that of the last update. If ``sampled``, the model writes its own responses.
+    The gradient is that of the last update. If ``sampled``, the model writes its own responses. With
+    ``autocast`` it computes in bfloat16, as on a GPU.
     """
     tokenizer = tiny_tokenizer()
     if model is None:
@@ -129,13 +131,16 @@ def update(
         logged.append(numbers)
         return {}
 
+    args = grpo_config(settings, folder)
+    if autocast:
+        args = replace(args, bf16=True, generation_batch_size=None)
     trainer = CalibrationTrainer(
         model,
         recipe=settings,
         reward=reward_of(settings),
         examples=given,
         observe=observe,
-        args=grpo_config(settings, folder),
+        args=args,
         train_dataset=dataset(given),
         processing_class=tokenizer,
         callbacks=[gradient],

@@ -6,7 +6,17 @@ import pytest
 
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
-from rlcr.verify import PAPER_VERIFIERS, VERIFIERS, Message, get_verifier, make_judge, verify
+from rlcr.verify import (
+    CORRECT,
+    PAPER_VERIFIERS,
+    VERIFIERS,
+    WRONG,
+    Message,
+    Verdict,
+    get_verifier,
+    make_judge,
+    verify,
+)
 
 
 def test_each_problem_by_its_own_verifier_and_in_order():
@@ -52,6 +62,43 @@ def test_names():
 def test_a_judge_must_be_given():
     with pytest.raises(RlcrError, match="problem q7 is graded by a judge: pass judge="):
         verify([Problem("q7", "", ("1",), "judge")], ["1"])
+
+
+class Fragile:
+    """A judge that raises on any batch with a bad answer in it, and counts what it was asked."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error, self.batches = error, list[int]()
+
+    def __call__(self, problems: Sequence[Problem], answers: Sequence[str | None]) -> list[Verdict]:
+        self.batches.append(len(answers))
+        if "bad" in answers:
+            raise self.error
+        return [
+            CORRECT if answer in problem.gold else WRONG
+            for problem, answer in zip(problems, answers, strict=True)
+        ]
+
+
+def test_a_verifier_that_raises_on_one_answer_is_asked_for_the_others_again():
+    problems = [Problem(str(row), "", ("good",), "judge") for row in range(100)]
+    answers = ["bad" if row in (37, 38, 99) else "good" if row % 2 else "other" for row in range(100)]
+    judge = Fragile(KeyError("x"))
+    verdicts = verify(problems, answers, judge=judge)
+    assert {row: v.reason for row, v in enumerate(verdicts) if v.outcome == "unscorable"} == dict.fromkeys(
+        (37, 38, 99), "the verifier failed: KeyError: 'x'"
+    )
+    assert all(v.correct == (row % 2 == 1) for row, v in enumerate(verdicts) if v.correct is not None)
+    # In halves, not one by one: a batch is what makes the slow verifiers fast.
+    assert len(judge.batches) < 50
+
+
+@pytest.mark.parametrize("error", [RlcrError("the judge is not there"), KeyboardInterrupt(), SystemExit(1)])
+def test_what_is_not_about_an_answer_ends_the_batch(error: BaseException):
+    judge = Fragile(error)
+    with pytest.raises(type(error)):
+        verify([Problem("1", "", ("x",), "judge")] * 4, ["x", "bad", "x", "x"], judge=judge)
+    assert judge.batches == [4]
 
 
 def test_lengths_must_agree():

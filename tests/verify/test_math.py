@@ -18,6 +18,8 @@ from rlcr.verify.math import first_look, verify_math
 from rlcr.verify.paper import verify_paper
 from rlcr.verify.verdict import Verdict
 
+RUNAWAY = r"\int_0^1 \frac{\ln(1+x)}{x^2+1} dx"  # small, but sympy does not find its value in any time
+
 
 def verdicts(pairs: list[tuple[str, str]]) -> list[Verdict]:
     return verify_math(
@@ -28,7 +30,7 @@ def verdicts(pairs: list[tuple[str, str]]) -> list[Verdict]:
 EQUAL = [
     ("9", "9"), ("9", "9."), ("9", " 9.0 "), ("9", r"\boxed{9}"), ("9", "$9$"), ("9", r"\(9\)"), ("9", "x = 9"),
     (r"\frac{1}{2}", "0.5"), (r"\frac{1}{2}", "1/2"), ("0.5", r"\dfrac12"), ("12", "12.0"), ("007", "7"), ("-0", "0"),
-    ("0.5", r"50\%"), ("50", "50%"), ("12000", "12,000"), (r"\$36", "$36"), (r"\$32,\!348", "32348"),
+    ("0.5", r"50\%"), ("7", "700%"), ("50%", "50%"), (r"50\%", "0.5"), ("50%", "50"), ("12.5%", "12.5"), (r"\frac18", "12.5%"), ("12000", "12,000"), (r"\$36", "$36"), (r"\$32,\!348", "32348"),
     (r"\left( 3, \frac{\pi}{2} \right)", "(3, π/2)"), (r"\left( 3, \frac{\pi}{2} \right)", r"(3, $\frac{\pi}{2}$)"),
     ("5", "5 apples"), ("4", "4 inches per second"), (r"12\pi", "12π inches per second"), (r"15\mbox{ cm}^2", "15 cm^2"),
     ("5.4", r"5.4 \text{ cents}"), (r"90^\circ", "90 degrees"), (r"90^\circ", "90°"), ("3", "The side length is 3."),
@@ -45,7 +47,7 @@ DIFFERENT = [
     ("0", "(-∞, 0]"), ("5", "6 - 5i."), ("7", "x = 3, x = 5, and x = 7"), ("6", "5 or 6"), ("2k", "2"), ("x=5", "y=5"),
     ("(1, 2)", "(2, 1)"), (r"(-\infty, 0]", r"(-\infty, 0)"), (r"\frac13", "0.333"), ("east", "seat"), (r"\text{even}", "odd"),
     (r"\text{east}", "5"), ("14", "The radius is 14√2 inches."), ("5x - 7y = 0", "3x - 4y = 0"), ("1+2i", "-1+2i"), ("5", "no idea"),
-    ("5", "\\"), ("5", "}{"), ("5", "$$"), ("5", "\x00"), ("5", r"\frac{"), ("10", "9.95 with a confidence level of 0.95"),
+    ("5", "\\"), ("5", "}{"), ("5", "$$"), ("5", "\x00"), ("5", r"\frac{"), ("50", "50%"), ("700", "700%"), ("12.5", "12.5%"), (r"50\%", "5000%"), (r"50\%", "0.005"), ("(10, 20)", r"(10\%, 20\%)"), ("10", "9.95 with a confidence level of 0.95"),
 ]  # fmt: skip
 
 
@@ -114,6 +116,42 @@ def test_what_cannot_be_evaluated_is_wrong(answer, reason):
     verdict = verdicts([("2", answer)])[0]
     assert verdict.outcome == "wrong"
     assert reason is None or verdict.reason == reason
+
+
+# Small, but no method of sympy comes to an end with them.
+UNENDING = [
+    r"\int \frac{1}{x^5+x+1} dx",
+    r"\sum_{n=1}^{\infty}\frac{\sin n}{n^2}",
+    r"\binom{x}{500}",
+]
+
+
+def test_an_answer_that_does_not_end_is_wrong():
+    problems = [Problem("", "", ("2",), "math")] * 3
+    assert verify_math(problems, UNENDING, time_limit=1) == [
+        Verdict("wrong", "answer timed out after 1 s"),
+    ] * len(problems)
+
+
+@pytest.mark.parametrize("gold", [r"\left( 3, \frac{\pi}{2} \right)", "y = 2x + 1", r"x \in [-2,7]", "12.5%"])
+def test_whatever_the_gold_is(gold):
+    answers = [r"\binom{x}{500}", rf"{gold} + \binom{{x}}{{500}}"]
+    found = verify_math([Problem("", "", (gold,), "math")] * 2, answers, time_limit=2)
+    assert [v.outcome for v in found] == ["wrong", "wrong"]
+
+
+@pytest.mark.parametrize("gold", [RUNAWAY, f"(3, {RUNAWAY})", f"y = {RUNAWAY}"])
+def test_a_gold_that_does_not_end_is_unscorable(gold):
+    problem = Problem("", "", (gold,), "math")
+    answers = [gold.replace(RUNAWAY, "0.2721983"), f"${gold}$"]
+    found = verify_math([problem] * 2, answers, time_limit=1)
+    assert found == [Verdict("unscorable", "gold timed out after 1 s"), Verdict("correct")]
+
+
+def test_another_alias_may_decide_before_one_that_does_not_end():
+    problem = Problem("", "", (RUNAWAY, "2"), "math")
+    found = verify_math([problem] * 2, ["2.0", "2.5"], time_limit=1)
+    assert [v.outcome for v in found] == ["correct", "unscorable"]
 
 
 def test_what_is_long_but_can_be_evaluated_is():
@@ -235,6 +273,14 @@ def stored(shared_data: Path, method: str) -> tuple[list[Problem], list[str], li
         [answers[-1] if answers else "" for answers in found],
         [row[f"{method}-evals"][0] for row in data],
     )
+
+
+def test_a_bare_gold_is_a_percentage_where_the_question_asks_for_one():
+    asked = Problem("1", "The sides shrink. By what percent does the area decrease?", ("10",), "math")
+    other = Problem("2", "Prices rose by 20%. What does it cost now?", ("10",), "math")
+    answers = ["10%", r"10\%", "10", "0.1", "11%"]
+    assert [v.correct for v in verify_math([asked] * 5, answers)] == [True, True, True, False, False]
+    assert [v.correct for v in verify_math([other] * 2, ["10%", "10"])] == [False, True]
 
 
 @pytest.mark.parametrize("method", ["Base", "RLVR", "RLVR-Classifier", "Answer-Prob", "RLCR"])

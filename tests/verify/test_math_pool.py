@@ -1,20 +1,26 @@
 """Real worker processes: time limits, crashes, threads, forks and the end of the parent."""
 
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
+from rlcr.verify import _process
 from rlcr.verify._math_pool import POOL, Job, compare, settle
 from rlcr.verify._pool import Pool
 from rlcr.verify.math import verify_math
+from rlcr.verify.verdict import Verdict
 
 RUNAWAY = r"\int_0^1 \frac{\ln(1+x)}{x^2+1} dx"  # small, but sympy does not find its value in any time
 PROBLEM = Problem("1", "", (r"\frac{1}{2}",), "math")
@@ -51,7 +57,7 @@ def test_a_runaway_is_stopped_and_the_rest_is_done():
     start = time.monotonic()
     verdicts = settle(jobs, 0.5, pool)
     assert time.monotonic() - start < 15
-    assert (verdicts[1].outcome, verdicts[1].reason) == ("unscorable", "timed out after 0.5 s")
+    assert (verdicts[1].outcome, verdicts[1].reason) == ("wrong", "answer timed out after 0.5 s")
     assert [verdict.outcome for verdict in verdicts[:1] + verdicts[2:]] == ["correct"] * 21
     during = pool.pids()
     assert 1 <= len(during) <= 2
@@ -61,7 +67,7 @@ def test_a_runaway_is_stopped_and_the_rest_is_done():
 
 
 @needs_proc
-def test_a_worker_that_dies_costs_one_comparison_at_most():
+def test_a_worker_that_dies_costs_no_comparison():
     pool = Pool(WORKER, size=1)
     assert compare(Job(("5",), "5.0"), 20, pool).correct
     os.kill(pool.pids()[0], signal.SIGKILL)
@@ -70,8 +76,74 @@ def test_a_worker_that_dies_costs_one_comparison_at_most():
 
     pid = pool.pids()[0]
     threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
-    assert compare(Job(("5",), RUNAWAY), 20, pool).reason == "verifier ran out of memory or crashed"
+    assert compare(Job(("5",), RUNAWAY), 2, pool).reason == "answer timed out after 2 s"
     assert compare(Job(("5",), "5.0"), 20, pool).correct
+    pool.close()
+
+
+class Killer:
+    """Kills a worker of the pool, picked at random, every now and then, and so many at most."""
+
+    def __init__(self, pool: Pool, seconds: float, most: int) -> None:
+        self.kills = 0
+        self._pool, self._seconds, self._most, self._over = pool, seconds, most, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "Killer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        chance = random.Random(0)
+        while self.kills < self._most and not self._over.wait(chance.uniform(0, 2 * self._seconds)):
+            if pids := self._pool.pids():
+                os.kill(chance.choice(pids), signal.SIGKILL)
+                self.kills += 1
+
+
+@needs_proc
+def test_killing_workers_at_random_makes_nothing_unscorable():
+    pool = Pool(WORKER, size=2)
+    jobs = [Job((rf"\frac{{{n}}}{{7}}",), f"{n}/7 + 0") for n in range(2000)]
+    with Killer(pool, 0.3, most=12) as killer:
+        verdicts = settle(jobs, 20, pool)
+    pool.close()
+    assert killer.kills >= 5
+    assert [(job, v) for job, v in zip(jobs, verdicts, strict=True) if not v.correct] == []
+
+
+@needs_proc
+def test_killed_again_and_again_is_unscorable():
+    pool = Pool(WORKER, size=1)
+    with Killer(pool, 0.05, most=100):
+        verdict = compare(Job(("5",), RUNAWAY), 60, pool)
+    assert verdict.outcome == "unscorable"
+    assert "killed" in verdict.reason
+    pool.close()
+
+
+@needs_proc
+def test_closing_the_pool_ends_what_is_under_way():
+    pool = Pool(WORKER, size=1)
+    compare(Job(("1",), "2.5"), 20, pool)
+    threading.Timer(0.5, pool.close).start()
+    assert compare(Job(("5",), RUNAWAY), 60, pool).outcome == "unscorable"
+    assert pool.pids() == []
+
+
+@needs_proc
+def test_a_worker_that_gets_no_time_to_compute_is_replaced(monkeypatch):
+    pool = Pool(WORKER, size=1)
+    compare(Job(("1",), "2.5"), 20, pool)
+    (worker,) = pool.pids()
+    os.kill(worker, signal.SIGSTOP)
+    monkeypatch.setattr(_process, "_PATIENCE", 2.0)
+    assert compare(Job(("5",), "5.0"), 1, pool).correct
+    assert pool.pids() != [worker]
     pool.close()
 
 
@@ -88,6 +160,91 @@ def test_a_busy_machine_gives_the_same_verdict():
 def test_a_worker_that_cannot_start_says_how_to_see_why():
     with pytest.raises(RlcrError, match="to see why, run: .* -m rlcr.verify.nonsense < "):
         Pool("rlcr.verify.nonsense", size=1).ask({}, 1)
+
+
+def stand_in(monkeypatch, folder: Path, lines: str) -> Pool:
+    """A pool of math workers with something wrong with them: ``lines`` are run before they serve."""
+    code = f"""
+        import mmap, os, sys
+        from rlcr.verify import _math_worker as worker
+        from rlcr.verify._process import serve
+        answer = worker.answer
+        {lines}
+        serve(answer, memory=worker.MEMORY_BYTES, fault=worker.fault)
+    """
+    (folder / "stand_in.py").write_text(textwrap.dedent(code))
+    monkeypatch.syspath_prepend(folder)  # which workers are given as theirs
+    return Pool("stand_in", size=1)
+
+
+def test_a_worker_that_cannot_tell_does_not_grade(monkeypatch, tmp_path):
+    pool = stand_in(monkeypatch, tmp_path, "worker._read = lambda _: None")
+    with pytest.raises(RlcrError, match="cannot grade: 0.5 against 1/2 should be correct and is unscorable"):
+        settle([Job(("5",), "5.0"), Job(("6",), "6.0")], 20, pool)
+    assert pool.pids() == []
+    pool = stand_in(monkeypatch, tmp_path, "worker._same = lambda gold, answer: True")
+    with pytest.raises(RlcrError, match="cannot grade: 0.6 against 1/2 should be wrong and is correct"):
+        compare(Job(("5",), "5.0"), 20, pool)
+    pool = stand_in(monkeypatch, tmp_path, "worker._read = lambda _: bytearray(3 * 1024**3)")
+    with pytest.raises(RlcrError, match="cannot grade: its self-test ended in MemoryError"):
+        compare(Job(("5",), "5.0"), 20, pool)
+
+
+@pytest.mark.parametrize("harm", ["bytearray(3 * 1024**3)", "os.abort()", "sys.exit(0)"])
+def test_who_takes_all_memory_or_crashes_is_to_blame(monkeypatch, tmp_path, harm):
+    lines = f"answer = lambda job: {harm} if 'harm' in job.values() else worker.answer(job)"
+    pool = stand_in(monkeypatch, tmp_path, lines)
+    verdict = compare(Job(("5",), "harm"), 20, pool)
+    assert (verdict.outcome, verdict.reason) == ("wrong", "answer took all memory or crashed the verifier")
+    pool.close()
+    lines = f"answer = lambda job: {harm} if 'harm' in str(job) else worker.answer(job)"
+    pool = stand_in(monkeypatch, tmp_path, lines)
+    verdict = compare(Job(("harm",), "5"), 20, pool)
+    assert (verdict.outcome, verdict.reason) == ("unscorable", "gold took all memory or crashed the verifier")
+    assert compare(Job(("5",), "5.0"), 20, pool).correct
+    pool.close()
+
+
+@needs_proc
+def test_memory_in_use_when_the_jobs_begin_is_not_counted(monkeypatch, tmp_path):
+    pool = stand_in(monkeypatch, tmp_path, "reserved = mmap.mmap(-1, 3 * 1024**3)")
+    assert compare(Job(("1/2",), "0.5"), 20, pool).correct
+    pool.close()
+
+
+@pytest.fixture(scope="module")
+def many_cores(tmp_path_factory) -> Path:
+    """A library that, loaded before others, claims as many cores as FAKE_CORES says."""
+    compiler = shutil.which("cc")
+    if compiler is None or sys.platform != "linux":
+        pytest.skip("needs a C compiler, and Linux")
+    library = tmp_path_factory.mktemp("cores") / "cores.so"
+    source = Path(__file__).with_name("many_cores.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+@pytest.mark.parametrize("threads", [None, "64"])
+@pytest.mark.parametrize("cores", [64, 256])
+def test_many_cores(many_cores, cores, threads):
+    code = f"""if True:
+        import os
+        from rlcr.problem import Problem
+        from rlcr.verify._math_pool import POOL
+        from rlcr.verify.math import verify_math
+        assert os.cpu_count() == len(os.sched_getaffinity(0)) == {cores}
+        assert POOL.size == 16
+        print(verify_math([Problem("1", "", ("1/2",), "math")] * 2, ["0.5", "0.6"]))
+    """
+    environment = {**os.environ, "LD_PRELOAD": str(many_cores), "FAKE_CORES": str(cores)}
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        environment.pop(name, None)
+        environment |= {name: threads} if threads else {}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == f"{[Verdict('correct'), Verdict('wrong')]}\n"
 
 
 def test_an_error_ends_a_batch_early():
@@ -119,7 +276,8 @@ def test_memory_is_limited():
     pool = Pool(WORKER, size=1)
     compare(Job(("1",), "2.5"), 20, pool)
     with open(f"/proc/{pool.pids()[0]}/limits") as limits:
-        assert f"Max address space         {2 * 1024**3}" in limits.read()
+        (line,) = [line for line in limits if line.startswith("Max address space")]
+    assert 2 < int(line.split()[3]) / 1024**3 < 2.5  # 2 GiB beyond what the imports take
     pool.close()
 
 

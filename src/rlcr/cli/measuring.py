@@ -11,7 +11,7 @@ import typer
 
 from rlcr import scoring
 from rlcr.errors import RlcrError
-from rlcr.evaluate import measure, results
+from rlcr.evaluate import graded_table, results
 from rlcr.evaluate import score as grader
 from rlcr.evaluate.progress import progress_bar
 from rlcr.report import figures, terminal
@@ -60,16 +60,16 @@ def metrics(
                 raise RlcrError(
                     f"{file}: a run has its own verdicts, tasks and questions; leave out --{name}"
                 )
-        columns = results.run_columns(file, confidence or "verbalised")
+        samples = results.run_samples(file, confidence or "verbalised")
     elif correct is None or confidence is None:
         raise RlcrError(f"{file}: say which column is which: --correct COL --confidence COL")
     else:
         with progress_bar("reading") as reading:
-            columns = measure.read_columns(
+            samples = graded_table.read_graded(
                 file, correct=correct, confidence=confidence, by=by, question=question, progress=reading
             )
     with progress_bar("measuring") as measuring:
-        measurement = columns.measure(resamples=resamples, progress=measuring)
+        measurement = samples.measure(resamples=resamples, progress=measuring)
     if plot:
         diagram = figures.reliability_diagram(measurement.reliability(), measurement.overall, file.name)
         figures.save(diagram, plot)

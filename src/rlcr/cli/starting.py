@@ -21,7 +21,8 @@ def quickstart(
 ) -> None:
     """Train a small model in four ways on a task whose optimum is known, evaluate, and write a report."""
     from rlcr import quickstart as work
-    from rlcr.report.quickstart import aligned, exact_table
+    from rlcr.metrics.tables import aligned_markdown
+    from rlcr.quickstart.table import exact_table
 
     follow = _Follow([way.title for way in (work.START, *work.WAYS)])
     names = {way.name: way.title for way in (work.START, *work.WAYS)}
@@ -34,7 +35,7 @@ def quickstart(
         raise
     finally:
         follow.close()
-    print(aligned(exact_table(found.exact)))
+    print(aligned_markdown(exact_table(found.exact)))
     print(f"\nreport: {found.report}")
 
 

@@ -30,16 +30,17 @@ _INSTALL = (
 @recipes.callback(invoke_without_command=True)
 def _list(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        from rlcr.training.preflight.dry_run import columns
+        from rlcr.metrics.tables import aligned_text
         from rlcr.training.recipes import RECIPES, load_recipe
 
-        print("\n".join(columns([(name, load_recipe(name).recipe.about) for name in RECIPES])))
+        print("\n".join(aligned_text([(name, load_recipe(name).recipe.about) for name in RECIPES])))
 
 
 @recipes.command()
 def show(name: Name, overrides: Overrides = None) -> None:
     """Print a recipe resolved: every setting, its value, where it was set, and the value's source."""
-    from rlcr.training.preflight.dry_run import columns, settings_lines
+    from rlcr.metrics.tables import aligned_text
+    from rlcr.training.preflight.dry_run import settings_lines
     from rlcr.training.recipes import load_recipe
     from rlcr.training.recipes.checks import reward_of, start_hint
 
@@ -47,7 +48,8 @@ def show(name: Name, overrides: Overrides = None) -> None:
     weights = " + ".join(f"{weight:g} {part}" for part, weight in reward_of(found.recipe).weights.items())
     print(f"{found.name}: {found.recipe.about}\n")
     print("\n".join(settings_lines(found.settings)))
-    print("\n" + "\n".join(columns([("reward", weights), ("completions", f"{found.recipe.completions:,}")])))
+    further = [("reward", weights), ("completions", f"{found.recipe.completions:,}")]
+    print("\n" + "\n".join(aligned_text(further)))
     if found.model_missing:
         print(f"note: {start_hint(found.recipe.after or '')}")
 
@@ -69,6 +71,8 @@ def train(
     resolved = load_recipe(name, _overrides(overrides))
     if dry_run:
         _show_dry_run(resolved, data_dir)
+        if out is not None:
+            check_out(out, resume=resume)
         return
     if out is None:
         raise RlcrError("give --out RUN, the folder for the run (or --dry-run)")

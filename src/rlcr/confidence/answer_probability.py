@@ -7,7 +7,8 @@
 
 The answer's tokens are those that overlap its characters between the tags, without the tags; of a forced
 answer, those of the continuation. Log-probabilities are those of the untempered model. Local models always
-tell them, servers where they can. A response without an answer has no answer probability.
+tell them, servers where they can; where one of them is no log-probability, all of that response are missing
+(:func:`rlcr.metrics.likelihood.sound_logprobs`). A response without an answer has no answer probability.
 
 Different from the paper: its span includes tag tokens, and spans of 30 tokens or more count as 0.5.
 """
@@ -19,6 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.metrics.likelihood import response_likelihood, sound_logprobs
 from rlcr.runs.columns import Column
 from rlcr.runs.store import Run
 
@@ -27,28 +29,20 @@ Read = Callable[[Mapping[str, Any], str], float | None]
 
 def _least(record: Mapping[str, Any], grading: str) -> float | None:
     logprobs = _answer(record, grading)
-    return _probability(min(logprobs)) if logprobs else None
+    return math.exp(min(logprobs)) if logprobs else None
 
 
 def _product(record: Mapping[str, Any], grading: str) -> float | None:
     logprobs = _answer(record, grading)
-    return _probability(math.fsum(logprobs)) if logprobs else None
+    return math.exp(math.fsum(logprobs)) if logprobs else None
 
 
 def _likelihood(record: Mapping[str, Any], grading: str) -> float | None:
-    tokens, total = record.get("response_tokens"), record["logprob"]
-    if tokens is None and not record["repairs"]:
-        tokens = record["tokens"]  # records of before responses were counted apart
-    return _probability(total / tokens) if total is not None and tokens else None
+    return response_likelihood(record["logprob"], record["response_tokens"])
 
 
 def _answer(record: Mapping[str, Any], grading: str) -> list[float]:
-    return record["answer_logprobs"].get(grading) or []
-
-
-def _probability(logprob: float) -> float:
-    # Rounding can leave a log-probability a hair above 0.
-    return min(1.0, math.exp(logprob))
+    return sound_logprobs(record["answer_logprobs"].get(grading) or ())
 
 
 PROBABILITIES: dict[str, Read] = {

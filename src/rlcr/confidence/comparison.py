@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcr import metrics
-from rlcr.confidence.rows import RIGHT, WRONG, Rows, read_rows
+from rlcr.confidence.rows import Rows, read_rows
 from rlcr.errors import RlcrError
-from rlcr.metrics import Estimate
+from rlcr.metrics import Difference, Estimate
+from rlcr.metrics.bootstrap import Resampled, question_weights
+from rlcr.metrics.within import NO_PAIRS, within_question
 from rlcr.runs.columns import (
     VERBALISED,
     column_names,
@@ -31,7 +33,7 @@ from rlcr.runs.store import write_whole
 
 #: Written into the run.
 COMPARISON = "columns.json"
-METRICS = ("auroc", "brier", "brier_skill", "ece")
+MEASURED = ("auroc", "brier", "brier_skill", "ece")
 WITHIN = "within"
 
 
@@ -43,7 +45,7 @@ class ColumnResult:
     rows: int
     coverage: float
     metrics: Mapping[str, Estimate]
-    """Those of METRICS and ``within``."""
+    """Those of MEASURED and ``within``."""
     minus_verbalised: Mapping[str, Estimate] | None
     """Paired differences on the rows where both columns give a confidence; None for the stated one itself."""
     cost: Mapping[str, int]
@@ -72,7 +74,7 @@ class ColumnComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        tasks = {task: [result.to_dict() for result in found] for task, found in self.tasks.items()}
+        tasks = {task: [result.to_dict() for result in results] for task, results in self.tasks.items()}
         return {"tasks": tasks, "notes": list(self.notes), "records": self.records}
 
 
@@ -91,9 +93,9 @@ def compare_columns(folder: Path, *, resamples: int = 1000) -> ColumnComparison:
         if chosen.any():
             tasks[task] = [_measured(rows, columns, name, chosen, resamples) for name in names]
     notes = [f"{name}: {why}" for name, why in stale.items()]
-    found = ColumnComparison(tasks, tuple(notes), records_fingerprint(rows.run))
-    write_whole(folder / COMPARISON, json.dumps(found.to_dict(), indent=2) + "\n")
-    return found
+    comparison = ColumnComparison(tasks, tuple(notes), records_fingerprint(rows.run))
+    write_whole(folder / COMPARISON, json.dumps(comparison.to_dict(), indent=2) + "\n")
+    return comparison
 
 
 def _measured(
@@ -106,99 +108,62 @@ def _measured(
     confidence_N = columns[name]
     ids = np.array([key[0] for key in rows.keys], dtype=object)
     given = chosen & ~np.isnan(confidence_N)
-    found: dict[str, Estimate] = dict.fromkeys(
-        (*METRICS, WITHIN), Estimate(None, None, None, "no confidence")
+    estimates: dict[str, Estimate] = dict.fromkeys(
+        (*MEASURED, WITHIN), Estimate(None, None, None, "no confidence")
     )
     if given.any():
         correct, stated, question = rows.verdict[given], confidence_N[given], ids[given]
         summary = metrics.summary(correct, stated, question=question.tolist(), resamples=resamples)
-        found = {metric: summary.metrics[metric] for metric in METRICS}
-        found[WITHIN] = within_question(correct, [stated], question, resamples)[0]
+        estimates = {metric: summary.metrics[metric] for metric in MEASURED}
+        (within,) = _within_question(correct, question, resamples, stated)
+        estimates[WITHIN] = within.estimate(NO_PAIRS)
     less = None
     if name != VERBALISED:
         both = given & ~np.isnan(columns[VERBALISED])
         if both.any():
-            less = _differences(rows, columns[VERBALISED], confidence_N, ids, both, resamples)
+            less = _differences(
+                rows.verdict[both], ids[both], columns[VERBALISED][both], confidence_N[both], resamples
+            )
     spent = _cost(rows, name)
     share = float(given.sum() / chosen.sum())
-    return ColumnResult(name, int(given.sum()), share, found, less, spent)
+    return ColumnResult(name, int(given.sum()), share, estimates, less, spent)
+
+
+def _differences(
+    correct_N: NDArray[np.int64],
+    question_N: NDArray[Any],
+    verbalised_N: NDArray[np.float64],
+    confidence_N: NDArray[np.float64],
+    resamples: int,
+) -> dict[str, Difference]:
+    paired = metrics.compare(
+        correct_N,
+        verbalised_N,
+        correct_N,
+        confidence_N,
+        question=question_N.tolist(),
+        resamples=resamples,
+    )
+    stated, other = _within_question(correct_N, question_N, resamples, verbalised_N, confidence_N)
+    return {metric: paired.metrics[metric] for metric in MEASURED} | {WITHIN: other.minus(stated, NO_PAIRS)}
+
+
+def _within_question(
+    correct_N: NDArray[np.int64],
+    question_N: NDArray[Any],
+    resamples: int,
+    *columns: NDArray[np.float64],
+) -> list[Resampled]:
+    """For each column, on the same resamples; each sample by its own verdict, as for the other metrics."""
+    names, code_N = np.unique(question_N.astype(str), return_inverse=True)
+    weights_RQ = question_weights(len(names), resamples)
+    return [within_question(correct_N, confidence_N, code_N, weights_RQ) for confidence_N in columns]
 
 
 def _cost(rows: Rows, name: str) -> dict[str, int]:
     """What a column took, and for how many completions (of all tasks) it was spent."""
-    told = provenance(rows.run, name)
-    spent = told.get("cost")
+    source = provenance(rows.run, name)
+    spent = source.get("cost")
     if not isinstance(spent, Mapping) or not spent:
         return {}
-    return {"completions": told.get("completions") or len(rows.keys), **spent}
-
-
-def _differences(
-    rows: Rows,
-    verbalised_N: NDArray[np.float64],
-    confidence_N: NDArray[np.float64],
-    ids: NDArray[Any],
-    both: NDArray[np.bool_],
-    resamples: int,
-) -> dict[str, Estimate]:
-    correct, question = rows.verdict[both], ids[both]
-    paired = metrics.compare(
-        correct,
-        verbalised_N[both],
-        correct,
-        confidence_N[both],
-        question=question.tolist(),
-        resamples=resamples,
-    )
-    found: dict[str, Estimate] = {metric: paired.metrics[metric] for metric in METRICS}
-    found[WITHIN] = within_question(correct, [verbalised_N[both], confidence_N[both]], question, resamples)[
-        -1
-    ]
-    return found
-
-
-def within_question(
-    correct_N: NDArray[np.int64],
-    confidences: list[NDArray[np.float64]],
-    question_N: NDArray[Any],
-    resamples: int = 1000,
-    seed: int = 0,
-) -> list[Estimate]:
-    """↑ Of a right and a wrong sample of the same question, how often is the right one more confident?
-
-    Over all such pairs, ties counting half; each question weighs by its pairs. None where no question has
-    both. Intervals resample questions. With two columns the last estimate is second minus first, paired.
-
-    >>> question = np.array(["a", "a", "b", "b"])
-    >>> within_question(np.array([1, 0, 0, 1]), [np.array([0.9, 0.2, 0.5, 0.5])], question, 0)[0].value
-    0.75
-    """
-    _, codes = np.unique(question_N.astype(str), return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    pairs_Q, wins_CQ = [], []
-    for members in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-        right, wrong = members[correct_N[members] == RIGHT], members[correct_N[members] == WRONG]
-        if len(right) and len(wrong):
-            gaps = [np.sign(q[right][:, None] - q[wrong][None]) for q in confidences]
-            pairs_Q.append(len(right) * len(wrong))
-            wins_CQ.append([float((gap + 1).sum() / 2) for gap in gaps])
-    if not pairs_Q:
-        nothing = Estimate(None, None, None, "no question has both a right and a wrong sample")
-        return [nothing] * (len(confidences) + (len(confidences) == 2))
-    pairs, wins = np.array(pairs_Q, np.float64), np.array(wins_CQ)
-    weights_RQ = np.random.default_rng(seed).multinomial(
-        len(pairs), np.full(len(pairs), 1 / len(pairs)), size=resamples
-    )
-    values_C = wins.sum(0) / pairs.sum()
-    draws_RC = (weights_RQ @ wins) / (weights_RQ @ pairs)[:, None]
-    estimates = [_estimate(values_C[c], draws_RC[:, c]) for c in range(len(confidences))]
-    if len(confidences) == 2:
-        estimates.append(_estimate(values_C[1] - values_C[0], draws_RC[:, 1] - draws_RC[:, 0]))
-    return estimates
-
-
-def _estimate(value: float, draws_R: NDArray[np.float64]) -> Estimate:
-    if not len(draws_R):
-        return Estimate(float(value), None, None)
-    low, high = np.percentile(draws_R, [2.5, 97.5])
-    return Estimate(float(value), float(low), float(high))
+    return {"completions": source.get("completions") or len(rows.keys), **spent}

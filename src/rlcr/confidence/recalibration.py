@@ -1,16 +1,10 @@
-"""Recalibration: another column, bent until it means what it says. From scikit-learn, cross-fitted.
+"""Recalibration: another column, bent until it means what it says.
 
-    temperature   σ(logit(q) / T): one number, the order of confidences stays
-    platt         σ(a logit(q) + b): two numbers
-    isotonic      the best non-decreasing step function; needs more data than the others
-
-Logits are of q clipped to [0.001, 0.999], so that "certain" is a number. Learned across folds of the
-questions, or from another run: no row is calibrated by itself.
+The maps are those of :mod:`rlcr.metrics.recalibration`, learned across folds of the questions or from another
+run: no row is calibrated by itself.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +12,11 @@ from numpy.typing import NDArray
 from rlcr.confidence.learning import Learned, learn
 from rlcr.confidence.rows import Rows
 from rlcr.errors import RlcrError, nearest
-
-_CLIP = 1e-3
-# As good as none; what little there is keeps separable data from running away.
-_NO_PENALTY = 1e6
-
-RECALIBRATIONS = ("temperature", "platt", "isotonic")
+from rlcr.metrics.recalibration import RECALIBRATIONS, fit_recalibration
 
 
 def recalibrated(rows: Rows, column: str, method: str, train: Rows | None) -> Learned:
-    """A column of the run, recalibrated by one of the methods above."""
+    """A column of the run, recalibrated by one of RECALIBRATIONS."""
     if method not in RECALIBRATIONS:
         raise RlcrError(f"unknown recalibration {method!r}: {nearest(method, list(RECALIBRATIONS))}")
 
@@ -37,41 +26,4 @@ def recalibrated(rows: Rows, column: str, method: str, train: Rows | None) -> Le
             raise RlcrError(f"{some.run.folder}: column {column} gives no confidence to recalibrate")
         return values[:, None]
 
-    return learn(features, lambda q_N1, c_N, _: fitted(method, q_N1[:, 0], c_N), rows, train)
-
-
-def fitted(method: str, confidence_N: NDArray[Any], correct_N: NDArray[Any]) -> Any:
-    """The calibration map, as a classifier over one feature."""
-    return (_Isotonic if method == "isotonic" else _Logistic)(method, confidence_N, correct_N)
-
-
-def _logit(confidence_N: NDArray[Any]) -> NDArray[np.float64]:
-    clipped_N = np.clip(confidence_N, _CLIP, 1 - _CLIP)
-    return np.log(clipped_N / (1 - clipped_N))
-
-
-class _Logistic:
-    def __init__(self, method: str, confidence_N: NDArray[Any], correct_N: NDArray[Any]) -> None:
-        from sklearn.linear_model import LogisticRegression
-
-        model = LogisticRegression(C=_NO_PENALTY, fit_intercept=method == "platt")
-        model.fit(_logit(confidence_N)[:, None], correct_N)
-        self.slope, self.intercept = float(model.coef_[0, 0]), float(np.ravel(model.intercept_)[0])
-        if method == "temperature":
-            # A temperature is positive: it never turns the order round, however wrong the confidences are.
-            self.slope = max(self.slope, 0.0)
-
-    def predict_proba(self, features_N1: NDArray[Any]) -> NDArray[np.float64]:
-        chance_N = 1 / (1 + np.exp(-(self.slope * _logit(features_N1[:, 0]) + self.intercept)))
-        return np.column_stack([1 - chance_N, chance_N])
-
-
-class _Isotonic:
-    def __init__(self, _: str, confidence_N: NDArray[Any], correct_N: NDArray[Any]) -> None:
-        from sklearn.isotonic import IsotonicRegression
-
-        self._steps = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(confidence_N, correct_N)
-
-    def predict_proba(self, features_N1: NDArray[Any]) -> NDArray[np.float64]:
-        chance_N = self._steps.predict(features_N1[:, 0])
-        return np.column_stack([1 - chance_N, chance_N])
+    return learn(features, lambda q_N1, c_N, _: fit_recalibration(method, q_N1[:, 0], c_N), rows, train)

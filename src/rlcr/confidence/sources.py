@@ -10,10 +10,11 @@ from typing import Any
 
 from rlcr.confidence.agreement import agreement, hybrid
 from rlcr.confidence.answer_probability import PROBABILITIES, probabilities
-from rlcr.confidence.recalibration import RECALIBRATIONS, recalibrated
+from rlcr.confidence.recalibration import recalibrated
 from rlcr.confidence.rows import Rows, cost, made, read_rows
 from rlcr.errors import RlcrError, nearest
 from rlcr.evaluate import write_results
+from rlcr.metrics.recalibration import RECALIBRATIONS
 from rlcr.runs.columns import (
     HELD,
     VERBALISED,

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from rlcr.evaluate.stages import Evaluation, Watch, run_stages
-from rlcr.many.curves import ratio_estimates, resampled
 from rlcr.many.equivalence import Memory, group_many
 from rlcr.many.pool import make_pool, pools_of
 from rlcr.many.stopping import Rule, final_votes
+from rlcr.metrics.bootstrap import question_weights, ratio
 from rlcr.problem import Problem
 from rlcr.runs.store import ADAPTIVE, Run, open_run, write_whole
 from rlcr.sample import Sampler
@@ -85,14 +85,14 @@ def write_adaptive(run: Run) -> dict[str, Any]:
     for task, pool in pools_of(run, run.records()).items():
         right, scorable, _, _ = final_votes(pool)
         early, early_scorable, _, _ = final_votes(pool.first(rule.first))
-        draws = resampled(len(pool), 1000, 0)
-        used = pool.size_Q.astype(np.float64)[:, None]
+        weights_RQ = question_weights(len(pool), 1000)
+        used_Q = pool.size_Q.astype(np.float64)
         tasks[task] = {
             "questions": len(pool),
-            "samples": ratio_estimates(used, np.ones_like(used), draws)[0].to_dict(),
+            "samples": ratio(used_Q, np.ones_like(used_Q), weights_RQ).estimate().to_dict(),
             "samples_each": {str(n): int((pool.size_Q == n).sum()) for n in np.unique(pool.size_Q)},
-            "accuracy": ratio_estimates(right[:, None], scorable[:, None], draws)[0].to_dict(),
-            "first_round": ratio_estimates(early[:, None], early_scorable[:, None], draws)[0].to_dict(),
+            "accuracy": ratio(right, scorable, weights_RQ).estimate().to_dict(),
+            "first_round": ratio(early, early_scorable, weights_RQ).estimate().to_dict(),
             "stopped_early": float((pool.size_Q < rule.budget).mean()),
             "unscorable": float((1 - scorable).sum()),
         }

@@ -69,9 +69,9 @@ def import_run(
     told: list[bool | None] = []
     for number, row in enumerate(read_rows(path, table.columns())):
         name = str(row.cells[table.id]) if table.id else f"{task}/{number}"
-        problem = Problem(name, _text(row, table.question), tuple(_texts(row, table.gold)), verifier)
+        problem = Problem(name, _text(row, table.question), row.texts(table.gold), verifier)
         problems.append(problem)
-        texts = _texts(row, table.completion)
+        texts = row.texts(table.completion)
         raw += [_raw(name, sample, task, format, text) for sample, text in enumerate(texts)]
         if table.correct:
             told += _verdicts(row, table.correct, len(texts))
@@ -93,13 +93,6 @@ def _text(row: Row, column: str) -> str:
     if not isinstance(cell, str):
         raise row.error(column, f"expected a text, found {type(cell).__name__}")
     return cell
-
-
-def _texts(row: Row, column: str) -> list[str]:
-    values = row.samples(column, of_text=True)
-    if not values or not all(isinstance(value, (str, int, float)) for value in values):
-        raise row.error(column, "expected a text or a list of texts")
-    return [value if isinstance(value, str) else str(value) for value in values]
 
 
 def _verdicts(row: Row, column: str, samples: int) -> list[bool | None]:

@@ -1,4 +1,4 @@
-"""From the records of a run to its results: per task, on average, and for every source of confidence."""
+"""From the records of a run to its results, and from these to a table."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from typing import Any
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
-from rlcr.evaluate.measure import Columns, Measurement
+from rlcr.metrics.likelihood import response_likelihood
+from rlcr.metrics.measurement import GradedSamples, Measurement
+from rlcr.metrics.tables import Cell, Heading, Table, estimate_text
 from rlcr.runs.columns import read_column
 from rlcr.runs.store import Key, open_run
+from rlcr.verify.verdict import unscorable_warning
 
 RESULTS = "results.json"
 
 
 @dataclass
-class _TaskColumns:
+class _TaskSamples:
     """What is gathered of one task while its records stream by."""
 
-    columns: dict[str, Columns] = field(default_factory=dict)
+    samples: dict[str, GradedSamples] = field(default_factory=dict)
     questions: dict[str, int] = field(default_factory=dict)
     completions: int = 0
     tokens: int = 0
@@ -31,6 +34,7 @@ class _TaskColumns:
     unscorable: Counter[str] = field(default_factory=Counter)
     verifiers: Counter[str] = field(default_factory=Counter)
     cut_off: int = 0
+    without_logprobs: int = 0
 
     @property
     def scored(self) -> int:
@@ -40,13 +44,14 @@ class _TaskColumns:
         question = self.questions.setdefault(record["id"], len(self.questions))
         correct = None if record["verdict"] == "unscorable" else record["verdict"] == "correct"
         for name, confidence in (*record["confidences"].items(), *further.items()):
-            self.columns.setdefault(name, Columns()).add(correct, confidence, question=question)
+            self.samples.setdefault(name, GradedSamples()).add(correct, confidence, question=question)
         self.completions += 1
         self.tokens += record["tokens"]
         self.repaired.update(record["repairs"])
         self.unrepaired.update(record["unrepaired"])
         self.verifiers[record["verifier"]] += 1
         self.cut_off += record["finish_reason"] == "length"
+        self.without_logprobs += record["likelihood"] is None
         if correct is None:
             self.unscorable[record["reason"]] += 1
 
@@ -62,6 +67,8 @@ class TaskResult:
     unrepaired: Mapping[str, int]
     """Completions that needed a forced answer or confidence from a server that cannot continue one."""
     cut_off_rate: float
+    without_logprobs: int
+    """Completions for which the sampler returned none, or what cannot be any: NaN, values above 0."""
     unscorable: Mapping[str, int]
     verifiers: Mapping[str, int]
 
@@ -79,6 +86,7 @@ class TaskResult:
             "repair_rate": dict(self.repair_rate),
             "unrepaired": dict(self.unrepaired),
             "cut_off_rate": self.cut_off_rate,
+            "without_logprobs": self.without_logprobs,
             "unscorable": dict(self.unscorable),
             "verifiers": dict(self.verifiers),
             "confidences": others,
@@ -95,6 +103,14 @@ class Results:
     unscored: Mapping[str, Mapping[str, int]]
     """Tasks of which nothing could be scored, with the reasons: they have no numbers."""
 
+    @property
+    def warnings(self) -> list[str]:
+        """What takes the ground from under the numbers: tasks with many unscorable answers."""
+        asked = {name: (task.unscorable, task.completions) for name, task in self.tasks.items()}
+        asked |= {name: (reasons, sum(reasons.values())) for name, reasons in self.unscored.items()}
+        found = {name: unscorable_warning(*counts) for name, counts in asked.items()}
+        return [f"{name}: {warning}" for name, warning in found.items() if warning]
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         return {
@@ -102,6 +118,7 @@ class Results:
             "tasks": {name: result.to_dict() for name, result in self.tasks.items()},
             "macro": self.macro.to_dict() if self.macro else None,
             "unscored": {name: dict(reasons) for name, reasons in self.unscored.items()},
+            "warnings": self.warnings,
         }
 
 
@@ -117,10 +134,14 @@ def measure_records(
     ``columns`` are further sources of confidence, beside those that the records hold.
     """
     wanted = ("task", "id", "sample", "verdict", "reason", "confidences", "tokens", "repairs", "unrepaired")
-    rows = [{name: record[name] for name in (*wanted, "verifier", "finish_reason")} for record in records]
+    rows: list[dict[str, Any]] = [
+        {name: record[name] for name in (*wanted, "verifier", "finish_reason")}
+        | {"likelihood": response_likelihood(record["logprob"], record["response_tokens"])}
+        for record in records
+    ]
     # Sorted, since the bootstrap draws by position: a resumed run must get the intervals of a whole one.
     rows.sort(key=lambda row: (row["task"], row["id"], row["sample"]))
-    gathered: dict[str, _TaskColumns] = {}
+    gathered: dict[str, _TaskSamples] = {}
     for row in rows:
         if "verbalised" not in row["confidences"]:
             raise RlcrError(
@@ -129,7 +150,7 @@ def measure_records(
             )
         key = row["id"], row["sample"]
         further = {name: column.get(key) for name, column in (columns or {}).items()}
-        gathered.setdefault(row["task"], _TaskColumns()).add(row, further)
+        gathered.setdefault(row["task"], _TaskSamples()).add(row, further)
     unscored = {name: dict(task.unscorable) for name, task in sorted(gathered.items()) if not task.scored}
     if len(unscored) == len(gathered):
         raise RlcrError(f"nothing to measure: no completion could be scored ({unscored})")
@@ -142,11 +163,11 @@ def measure_records(
     return Results(settings, tasks, macro, unscored)
 
 
-def _result(task: _TaskColumns, resamples: int) -> TaskResult:
+def _result(task: _TaskSamples, resamples: int) -> TaskResult:
     measured = {
-        name: columns.measure(resamples=resamples)
-        for name, columns in task.columns.items()
-        if name == "verbalised" or columns.states_any()
+        name: samples.measure(resamples=resamples)
+        for name, samples in task.samples.items()
+        if name == "verbalised" or samples.states_any()
     }
     n = task.completions
     return TaskResult(
@@ -156,9 +177,51 @@ def _result(task: _TaskColumns, resamples: int) -> TaskResult:
         repair_rate={part: task.repaired[part] / n for part in ("answer", "confidence")},
         unrepaired=dict(task.unrepaired),
         cut_off_rate=task.cut_off / n,
+        without_logprobs=task.without_logprobs,
         unscorable=dict(task.unscorable),
         verifiers=dict(task.verifiers),
     )
+
+
+_HEADINGS = (
+    Heading("task", numeric=False),
+    Heading("by", numeric=False),
+    Heading("n"),
+    Heading("accuracy", "up"),
+    Heading("AUROC", "up"),
+    Heading("Brier", "down"),
+    Heading("ECE", "down"),
+    Heading("tokens"),
+    Heading("repaired"),
+    Heading("lost"),
+)
+
+
+def results_table(results: Results) -> Table:
+    """A line for each task and source of confidence, and one for the average."""
+    rows = []
+    for name, task in results.tasks.items():
+        repaired = f"{task.repair_rate['answer']:.0%}/{task.repair_rate['confidence']:.0%}"
+        counted = f"{task.mean_tokens:.0f}", repaired, str(sum(task.unscorable.values()))
+        for source, measurement in task.confidences.items():
+            counts = counted if source == "verbalised" else ("", "", "")
+            rows.append(_row(name, source, measurement.overall, counts))
+    if results.macro:
+        rows.append(_row("average", "verbalised", results.macro, ("", "", "")))
+    model, method, grading = (results.settings[key] for key in ("model", "method", "grading"))
+    caption = (
+        f"Model {model}, method {method}, grading {grading}. ± is half the width of the 95% interval. "
+        "Repaired: answers/confidences that took a forced continuation. Lost: unscorable."
+    )
+    warnings = tuple(f"Warning: {warning}" for warning in results.warnings)
+    return Table("results", "", _HEADINGS, tuple(rows), caption, notes=warnings)
+
+
+def _row(
+    task: str, source: str, measured: metrics.Summary | metrics.MacroAverage, counts: Iterable[str]
+) -> tuple[Cell, ...]:
+    values = [estimate_text(measured.metrics[name]) for name in ("accuracy", "auroc", "brier", "ece")]
+    return tuple(map(Cell, (task, source, f"{measured.n:,}", *values, *counts)))
 
 
 def load_results(folder: Path) -> dict[str, Any]:
@@ -174,21 +237,21 @@ def load_results(folder: Path) -> dict[str, Any]:
         raise RlcrError(f"{path}: not whole JSON; `rlcr rescore {folder}` writes it anew") from None
 
 
-def run_columns(folder: Path, confidence: str) -> Columns:
+def run_samples(folder: Path, confidence: str) -> GradedSamples:
     """Verdicts of a run with one of its confidence columns, grouped by task where there are several."""
     run = open_run(folder)
     run.check_finished()
     stated = read_column(run, confidence)
     several = len(run.settings["tasks"]) > 1
-    columns, questions = Columns(), {}
+    samples, questions = GradedSamples(), {}
     for record in run.independent_records():
         if "verdict" not in record:
             raise RlcrError(f"{folder}: {record['id']} has no verdict; `rlcr rescore` the run first")
         correct = None if record["verdict"] == "unscorable" else record["verdict"] == "correct"
-        columns.add(
+        samples.add(
             correct,
             stated.get((record["id"], record["sample"])),
             question=questions.setdefault(record["id"], len(questions)),
             group=record["task"] if several else None,
         )
-    return columns
+    return samples

@@ -17,12 +17,12 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate.adaptive import run_adaptively, write_adaptive
 from rlcr.evaluate.judge import open_judge
 from rlcr.evaluate.methods import Method, get_method, stored_method
-from rlcr.evaluate.results import RESULTS, Results, measure_records
+from rlcr.evaluate.results import RESULTS, Results, measure_records, results_table
 from rlcr.evaluate.stages import Evaluation, Watch, grade, run_stages
 from rlcr.many.stopping import Rule
+from rlcr.metrics.tables import latex, markdown
 from rlcr.problem import Problem
 from rlcr.prompts import Prompt, load_prompt
-from rlcr.report import results as tables
 from rlcr.runs.columns import fresh_columns
 from rlcr.runs.store import (
     PROBLEMS,
@@ -39,7 +39,7 @@ from rlcr.runs.store import (
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Sampler, Sampling
 from rlcr.sample.opening import Access, open_sampler
-from rlcr.tasks import TaskSet, load, read_problems, write_problems
+from rlcr.tasks import TaskSet, load_at_most, read_problems, write_problems
 from rlcr.tasks.plumbing.take import check_ids
 from rlcr.verify import Grading, Verifier
 
@@ -92,11 +92,13 @@ def evaluate(
     data_dir: Path | str | None = None,
     access: Access | None = None,
     sampler: Sampler | None = None,
+    task_sets: Sequence[TaskSet] | None = None,
     watch: Callable[[int, int], Watch] | None = None,
 ) -> Results:
     """Evaluate a model and write its run folder.
 
-    ``access`` says how to reach the model; a ``sampler`` is used instead of opening ``settings.model``.
+    ``access`` says how to reach the model; a ``sampler`` is used instead of opening ``settings.model``, and
+    ``task_sets`` instead of loading ``settings.tasks``.
     ``watch(done, total)`` makes whoever follows the run, such as :class:`rlcr.evaluate.progress.RunProgress`.
     """
     out = Path(out)
@@ -105,7 +107,11 @@ def evaluate(
     rule = settings.rule()
     method = _method(settings)
     prompt = _prompt(settings, method)
-    task_sets = [_load(settings, name, data_dir) for name in settings.tasks]
+    if task_sets is None:
+        task_sets = [
+            load_at_most(name, settings.split, settings.limit, data_dir=data_dir, verifier=settings.verifier)
+            for name in settings.tasks
+        ]
     problems = [problem for task in task_sets for problem in task.problems]
     check_ids(problems, "the tasks together")
     judge_needed = any(problem.verifier == "judge" for problem in problems)
@@ -200,8 +206,9 @@ def write_results(run: Run) -> Results:
         log.warning("%s: confidence column %s is left out: %s", run.folder, name, why)
     results = measure_records(run.independent_records(), run.described, columns)
     write_whole(run.folder / RESULTS, json.dumps(results.to_dict(), indent=2) + "\n")
-    write_whole(run.folder / "results.md", tables.markdown(results))
-    write_whole(run.folder / "results.tex", tables.latex(results))
+    table = results_table(results)
+    write_whole(run.folder / "results.md", markdown(table))
+    write_whole(run.folder / "results.tex", latex(table))
     return results
 
 
@@ -221,14 +228,6 @@ def _method(settings: Settings) -> Method:
 
 def _prompt(settings: Settings, method: Method) -> Prompt:
     return load_prompt(settings.prompt or method.prompt, format=method.format)
-
-
-def _load(settings: Settings, name: str, data_dir: Path | str | None) -> TaskSet:
-    task = load(name, settings.split, seed=0, data_dir=data_dir, verifier=settings.verifier)
-    if settings.limit is not None and settings.limit < len(task.problems):
-        # A smaller draw is part of a larger one, so that a trial run is the beginning of the whole.
-        task = load(name, settings.split, size=settings.limit, data_dir=data_dir, verifier=settings.verifier)
-    return task
 
 
 def _open_judge(judge: str | None) -> Sampler:

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
 
-from rlcr.errors import RlcrError
-from rlcr.evaluate.measure import Columns, Measurement
+from rlcr.errors import RlcrError, described
 from rlcr.files import new_file
-from rlcr.problem import Problem
+from rlcr.metrics.measurement import GradedSamples, Measurement
+from rlcr.problem import Problem, as_texts
 from rlcr.response import Response, get_format, parse
 from rlcr.tasks.plumbing.tables import Progress, Row, read_rows
-from rlcr.verify import Grading, Verdict, get_verifier, verify
+from rlcr.verify import Grading, Verdict, get_verifier, of_responses, verify
+from rlcr.verify.verdict import unscorable_warning
 
 # Completions held at once: enough to keep the verifier's processes busy, few enough to stay small.
 _BATCH = 2000
@@ -88,9 +89,19 @@ class Scores:
     """With ``paper`` grading, the same completions graded strictly."""
     records: list[Record]
 
+    @property
+    def warnings(self) -> list[str]:
+        """What takes the ground from under the numbers: many unscorable answers."""
+        warning = unscorable_warning(self.tally.unscorable, self.tally.completions)
+        return [warning] if warning else []
+
     def to_dict(self) -> dict[str, Any]:
-        """As JSON: that of the measurement, with the grading and the counts."""
-        result = self.measurement.to_dict() | {"grading": self.grading, "reading": self.tally.to_dict()}
+        """As JSON: that of the measurement, with the grading, the counts and the warnings."""
+        result = self.measurement.to_dict() | {
+            "grading": self.grading,
+            "reading": self.tally.to_dict(),
+            "warnings": self.warnings,
+        }
         if self.strict:
             result["strict"] = self.strict.to_dict()
         return result
@@ -132,11 +143,10 @@ def score(
         )
     records: list[Record] = []
     for row, (completion, gold, option) in enumerate(zip(completions, golds, options, strict=True)):
-        texts, aliases = _texts(_several(completion)), _texts(_several(gold))
-        if texts is None or aliases is None:
-            raise RlcrError(
-                f"question {row}: expected texts, found {_named(completion if texts is None else gold)}"
-            )
+        try:
+            texts, aliases = as_texts(completion), as_texts(gold)
+        except ValueError as error:
+            raise RlcrError(f"question {row}: {error}") from None
         records += grader.take(row, str(row), texts, aliases, option)
     records += grader.flush()
     return grader.finish(records=records, resamples=resamples)
@@ -169,7 +179,7 @@ def grade_file(
         for number, row in enumerate(read_rows(path, wanted, progress=progress)):
             options = {} if choices is None else _options(row, choices)
             name = str(number if id is None else row.cells[id])
-            texts = [_cell_texts(row, column) for column in (completion, gold)]
+            texts = [row.texts(column) for column in (completion, gold)]
             _write(file, grader.take(number, name, texts[0], texts[1], options))
         _write(file, grader.flush())
     return grader
@@ -186,14 +196,14 @@ class _Waiting:
 
 
 class Grader:
-    """Collects completions into batches, grades each batch, and keeps the columns to be measured."""
+    """Collects completions into batches, grades each batch, and keeps the samples to be measured."""
 
     def __init__(self, format: str, verifier: str, grading: Grading, *, think_open: bool = False) -> None:
         self._format = get_format(format).name
         get_verifier(verifier, grading)  # a wrong name fails here, before any row is read
         self._verifier, self._think_open = verifier, think_open
         self._grading: Grading = grading
-        self._columns, self._strict_columns, self._tally = Columns(), Columns(), Tally()
+        self._samples, self._strict_samples, self._tally = GradedSamples(), GradedSamples(), Tally()
         self._waiting: list[_Waiting] = []
 
     def take(
@@ -201,12 +211,12 @@ class Grader:
         row: int,
         name: str,
         completions: Sequence[str],
-        gold: Sequence[str],
+        gold: tuple[str, ...],
         choices: Mapping[str, str],
     ) -> list[Record]:
         """Take the samples of one question; returns records whenever a batch is full."""
         extras = {"choices": choices} if choices else {}
-        problem = Problem(name, "", tuple(gold), self._verifier, extras=extras)
+        problem = Problem(name, "", gold, self._verifier, extras=extras)
         self._waiting += [_Waiting(row, sample, text, problem) for sample, text in enumerate(completions)]
         return self.flush() if len(self._waiting) >= _BATCH else []
 
@@ -215,7 +225,7 @@ class Grader:
         waiting, self._waiting = self._waiting, []
         records = []
         for item, response, verdict in self._grade(waiting, self._grading):
-            self._columns.add(verdict.correct, response.confidence, question=item.row)
+            self._samples.add(verdict.correct, response.confidence, question=item.row)
             self._tally.add(response, verdict)
             records.append(
                 Record(
@@ -233,7 +243,7 @@ class Grader:
             )
         if self._grading == "paper":
             for item, response, verdict in self._grade(waiting, "strict"):
-                self._strict_columns.add(verdict.correct, response.confidence, question=item.row)
+                self._strict_samples.add(verdict.correct, response.confidence, question=item.row)
         return records
 
     def _grade(
@@ -245,7 +255,7 @@ class Grader:
         ]
         problems = [item.problem for item in waiting]
         verdicts = verify(problems, [response.answer for response in responses], grading=grading)
-        return zip(waiting, responses, verdicts, strict=True)
+        return zip(waiting, responses, of_responses(responses, verdicts), strict=True)
 
     def finish(
         self,
@@ -255,29 +265,9 @@ class Grader:
         progress: Progress | None = None,
     ) -> Scores:
         """Measure what was graded."""
-        measurement = self._columns.measure(resamples=resamples, progress=progress)
-        strict = self._strict_columns.measure(resamples=resamples) if self._grading == "paper" else None
+        measurement = self._samples.measure(resamples=resamples, progress=progress)
+        strict = self._strict_samples.measure(resamples=resamples) if self._grading == "paper" else None
         return Scores(self._grading, measurement, self._tally, strict, records or [])
-
-
-def _several(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def _texts(values: list[Any]) -> list[str] | None:
-    """The values as texts, or None where one is not. Numbers count: golds are often plain numbers."""
-    if not all(isinstance(v, (str, int, float)) and not isinstance(v, bool) and v == v for v in values):
-        return None
-    return [value if isinstance(value, str) else str(value) for value in values]
-
-
-def _cell_texts(row: Row, column: str) -> list[str]:
-    texts = _texts(row.samples(column, of_text=True))
-    if texts is None:
-        raise row.error(column, f"expected text or a list of texts, found {_named(row.cells[column])}")
-    if not texts:
-        raise row.error(column, "an empty list; expected at least one text")
-    return texts
 
 
 def _options(row: Row, column: str) -> Mapping[str, str]:
@@ -288,12 +278,8 @@ def _options(row: Row, column: str) -> Mapping[str, str]:
     if isinstance(cell, list):
         cell = {chr(ord("A") + index): text for index, text in enumerate(cell)}
     if not isinstance(cell, dict) or not all(isinstance(text, str) for text in cell.values()):
-        raise row.error(column, f"expected a list of options, or an object of them, found {_named(cell)}")
+        raise row.error(column, f"expected a list of options, or an object of them, found {described(cell)}")
     return cell
-
-
-def _named(value: Any) -> str:
-    return "nothing (null)" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
 
 
 def _write(file: IO[bytes] | None, records: list[Record]) -> None:

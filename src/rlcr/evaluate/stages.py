@@ -38,12 +38,13 @@ from rlcr.evaluate.methods import (
     read_forced_answer,
     read_forced_confidence,
 )
+from rlcr.metrics.likelihood import sound_logprobs
 from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, messages
 from rlcr.response import Response, parse
 from rlcr.runs.store import UNFINISHED, Appender, Key, Run
 from rlcr.sample import CannotContinue, Completion, Request, Sampler, Sampling, Span
-from rlcr.verify import Grading, Verdict, Verifier, verify
+from rlcr.verify import Grading, Verdict, Verifier, of_responses, verify
 
 log = logging.getLogger(__name__)
 
@@ -244,6 +245,8 @@ class _Session:
 
     def _next_stage(self, draft: _Draft) -> str | None:
         response = self._read(draft)
+        if response.error:
+            return None  # unscorable whatever is repaired
         if draft.forced_answer is None and needs_answer(response) and "answer" not in draft.unrepaired:
             return "answer"
         if (
@@ -388,7 +391,10 @@ def grade(
 ) -> list[dict[str, Any]]:
     """Read and verify completions: the raw parts of records in, whole records out."""
     read = [_read_record(record, grading) for record in records]
-    verdicts = verify(problems, [answer for _, answer, _ in read], grading=grading, judge=judge)
+    answers = [answer for _, answer, _ in read]
+    verdicts = of_responses(
+        [response for response, _, _ in read], verify(problems, answers, grading=grading, judge=judge)
+    )
     return [
         record | _graded(record, grading, response, answer, confidence, verdict, problem)
         for record, problem, (response, answer, confidence), verdict in zip(
@@ -400,6 +406,8 @@ def grade(
 def _read_record(record: dict[str, Any], grading: Grading) -> tuple[Response, str | None, float | None]:
     response = _parse(record["text"], record["format"], grading, record["think_open"])
     answer, confidence = response.answer, response.confidence
+    if response.error:
+        return response, answer, confidence
     if record["forced_answer"] is not None:
         answer = read_forced_answer(record["forced_answer"])
     if record["forced_confidence"] is not None:
@@ -420,7 +428,8 @@ def _graded(
     verdict: Verdict,
     problem: Problem,
 ) -> dict[str, Any]:
-    logprobs = record["answer_logprobs"].get(grading)
+    # Checked by the sampler, unless the record was made by a version that did not.
+    logprobs = sound_logprobs(record["answer_logprobs"].get(grading) or ())
     probability = math.fsum(map(math.exp, logprobs)) / len(logprobs) if logprobs else None
     return {
         "answer": answer,

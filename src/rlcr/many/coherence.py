@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from rlcr.many.analyses import read_analyses
-from rlcr.many.curves import ratio_estimates, resampled
 from rlcr.many.pool import Pool, read_pools
 from rlcr.metrics import Estimate
+from rlcr.metrics.bootstrap import question_weights, ratio
 from rlcr.runs.columns import VERBALISED
 from rlcr.runs.store import open_run, write_whole
 
@@ -142,4 +142,4 @@ def task_coherence(pool: Pool, analyses: Sequence[Sequence[float | None]] = ()) 
 def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> Estimate:
     if not len(values):
         return Estimate(None, None, None, "nothing to average")
-    return ratio_estimates(values[:, None], np.ones((len(values), 1)), resampled(len(values), 1000, 0))[0]
+    return ratio(values, np.ones(len(values)), question_weights(len(values), 1000)).estimate()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,14 @@ import numpy as np
 
 from rlcr.errors import RlcrError
 from rlcr.many import exact
-from rlcr.many.pool import CORRECT, UNSCORABLE, Floats, Pool
+from rlcr.many.pool import UNSCORABLE, Floats, Pool
 from rlcr.many.subsets import How, enough, weighted
-from rlcr.metrics import Estimate
+from rlcr.metrics import Difference, Estimate
+from rlcr.metrics.bootstrap import question_weights, ratio, ratios
+from rlcr.metrics.within import NO_PAIRS, within_question
 
 #: Way of choosing -> what it does. The oracle is what any way of choosing could reach at best.
-METHODS: dict[str, str] = {
+WAYS_TO_CHOOSE: dict[str, str] = {
     "majority": "the most frequent answer",
     "max-confidence": "the answer of the most confident sample",
     "confidence-weighted": "the answer with the most confidence in sum",
@@ -38,7 +40,6 @@ TEMPERATURE = 0.2
 #: Weights are read to nine decimals: at this temperature a confidence of 0 still weighs more than any error
 #: of reading beside one of 1, below it hesitant samples would weigh nothing.
 COLDEST = 0.06
-LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,23 @@ class Curve:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, in the shape that the report draws."""
-        return {
-            "name": self.name,
-            "metric": "accuracy",
-            "n": list(range(1, len(self.estimates) + 1)),
-            "value": [e.value for e in self.estimates],
-            "low": [e.low for e in self.estimates],
-            "high": [e.high for e in self.estimates],
-            "how": list(self.how),
-        }
+        sizes = range(1, len(self.estimates) + 1)
+        return curve_to_dict(self.name, "accuracy", sizes, self.estimates, self.how)
+
+
+def curve_to_dict(
+    name: str, metric: str, n: Iterable[float], estimates: Sequence[Estimate], how: Iterable[str]
+) -> dict[str, Any]:
+    """A curve as JSON, in the shape that the report draws."""
+    return {
+        "name": name,
+        "metric": metric,
+        "n": list(n),
+        "value": [e.value for e in estimates],
+        "low": [e.low for e in estimates],
+        "high": [e.high for e in estimates],
+        "how": list(how),
+    }
 
 
 @dataclass(frozen=True)
@@ -67,14 +76,14 @@ class Scaling:
     """The curves of one task, and how the weighted ways differ from a plain majority at the largest N."""
 
     curves: Mapping[str, Curve]
-    differences: Mapping[str, Estimate]
+    differences: Mapping[str, Difference]
     most: int
     subsets: int
     counts: Mapping[str, int]
     unscorable: Mapping[str, float]
     """The share of draws at the largest N whose choice could not be scored, by way of choosing."""
-    within_question: Estimate
-    """The chance that of a right and a wrong sample of one question the right one is more confident."""
+    within_question_by_answer: Estimate
+    """The chance that of a sample with a right and one with a wrong answer the first is more confident."""
 
     def verdicts(self) -> list[str]:
         """What the differences say, a sentence each."""
@@ -98,19 +107,19 @@ def scaling(
     pool = pool.having(most)
     subsets = subsets or enough(len(pool))
     chosen = choices(pool, most, subsets, seed, temperature)
-    draws = resampled(len(pool), resamples, seed)
+    weights_RQ = question_weights(len(pool), resamples, seed)
     curves = {
-        name: Curve(name, ratio_estimates(right, scorable, draws), how)
+        name: Curve(name, [drawn.estimate() for drawn in ratios(right, scorable, weights_RQ)], how)
         for name, (right, scorable, how) in chosen.items()
     }
-    differences = {
-        name: _difference(chosen[name], chosen["majority"], draws)
-        for name in RIVALS
-        if name in chosen and most > 1
+    last = {
+        name: ratio(right[:, -1], scorable[:, -1], weights_RQ)
+        for name, (right, scorable, _) in chosen.items()
     }
+    differences = {name: last[name].minus(last["majority"]) for name in RIVALS if name in chosen and most > 1}
     counts = pool.counts() | {"questions with fewer samples": every - len(pool)}
     lost = {name: float(1 - scorable[:, -1].mean()) for name, (_, scorable, _) in chosen.items()}
-    return Scaling(curves, differences, most, subsets, counts, lost, discrimination(pool, draws))
+    return Scaling(curves, differences, most, subsets, counts, lost, _within_question(pool, weights_RQ))
 
 
 Chosen = tuple[Floats, Floats, Sequence[How]]
@@ -124,24 +133,24 @@ def choices(pool: Pool, most: int, subsets: int, seed: int, temperature: float) 
     if pool.size_Q.max() > exact.LARGEST:
         raise RlcrError(f"{pool.size_Q.max():,} samples of one question: at most {exact.LARGEST:,} can vote")
     closed: list[How] = ["closed"] * most
-    found: dict[str, Chosen] = {}
+    chosen: dict[str, Chosen] = {}
     if pool.size_Q.max() <= exact.LARGEST_MAJORITY:
-        found["majority"] = (*exact.majority(pool, most), closed)
+        chosen["majority"] = (*exact.majority(pool, most), closed)
     else:
         (right, scorable), how = weighted(pool, np.ones(pool.group_QM.shape), most, subsets, seed)
-        found["majority"] = right, scorable, how
+        chosen["majority"] = right, scorable, how
     for kind, score in (("confidence", pool.confidence_QM), ("likelihood", pool.likelihood_QM)):
         if np.isnan(score).all():
             continue
         weights = {f"{kind}-weighted": score}
         if kind == "confidence":
             weights["softmax-weighted"] = softmax(score, temperature)
-        found[f"max-{kind}"] = (*exact.highest(pool, score, most), closed)
+        chosen[f"max-{kind}"] = (*exact.highest(pool, score, most), closed)
         for name, weight in weights.items():
             (right, scorable), how = weighted(pool, weight, most, subsets, seed)
-            found[name] = right, scorable, how
-    found[ORACLE] = (*exact.pass_at(pool, most), closed)
-    return {name: found[name] for name in METHODS if name in found}
+            chosen[name] = right, scorable, how
+    chosen[ORACLE] = (*exact.pass_at(pool, most), closed)
+    return {name: chosen[name] for name in WAYS_TO_CHOOSE if name in chosen}
 
 
 def softmax(confidence_QM: Floats, temperature: float) -> Floats:
@@ -164,69 +173,22 @@ def _check_most(pool: Pool, most: int | None) -> int:
     return most
 
 
-# --- bands ------------------------------------------------------------------------------------------
-
-
-def resampled(questions: int, resamples: int, seed: int) -> Floats:
-    """How often each question is drawn in each bootstrap resample of the questions."""
-    rng = np.random.default_rng([seed, questions, 1])
-    return rng.multinomial(questions, np.full(questions, 1 / questions), size=resamples).astype(np.float64)
-
-
-def ratio_estimates(above_QN: Floats, below_QN: Floats, draws_RQ: Floats) -> list[Estimate]:
-    """sum of above / sum of below over questions, with its bootstrap interval, for each column."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        value = above_QN.sum(axis=0) / below_QN.sum(axis=0)
-        drawn = (draws_RQ @ above_QN) / (draws_RQ @ below_QN)
-    return [_estimate(value[n], drawn[:, n]) for n in range(len(value))]
-
-
-def _difference(first: Chosen, second: Chosen, draws_RQ: Floats) -> Estimate:
-    """First minus second at the largest N, on the same resamples."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        values, drawn = [], []
-        for right, scorable, _ in (first, second):
-            values.append(right[:, -1].sum() / scorable[:, -1].sum())
-            drawn.append((draws_RQ @ right[:, -1]) / (draws_RQ @ scorable[:, -1]))
-    return _estimate(values[0] - values[1], drawn[0] - drawn[1])
-
-
-def _estimate(value: float, drawn_R: Floats) -> Estimate:
-    if not np.isfinite(value):
-        return Estimate(None, None, None, "nothing could be scored")
-    known = drawn_R[np.isfinite(drawn_R)]
-    if not len(known):
-        return Estimate(float(value), None, None)
-    low, high = np.percentile(known, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
-    return Estimate(float(value), float(low), float(high))
-
-
 def _verdict(name: str, difference: Estimate, most: int) -> str:
     if difference.value is None:
         return f"{name} against majority at N = {most}: nothing could be scored."
-    told = f"{name} minus majority at N = {most}: {difference.value:+.3f}"
+    line = f"{name} minus majority at N = {most}: {difference.value:+.3f}"
     if difference.low is None or difference.high is None:
-        return f"{told}."
+        return f"{line}."
     side = "better" if difference.low > 0 else "worse" if difference.high < 0 else "no clear difference"
-    return f"{told} [{difference.low:+.3f}, {difference.high:+.3f}], {side}."
+    return f"{line} [{difference.low:+.3f}, {difference.high:+.3f}], {side}."
 
 
-def discrimination(pool: Pool, draws_RQ: Floats) -> Estimate:
-    """Within-question discrimination: over pairs of a right and a wrong sample of one question, ties half.
+def _within_question(pool: Pool, weights_RQ: Floats) -> Estimate:
+    """Each sample by the verdict of its answer, which is what a vote is scored by.
 
     It is this, not calibration over all questions, that decides whether confidence helps a vote.
     """
-    outcomes, q = pool.sample_outcome_QM, pool.confidence_QM
-    stated = pool.real_QM & ~np.isnan(q)
-    wins, pairs = np.zeros((2, len(pool), 1))
-    for row in range(len(pool)):
-        right = q[row, stated[row] & (outcomes[row] == CORRECT)]
-        wrong = q[row, stated[row] & (outcomes[row] != CORRECT) & (outcomes[row] != UNSCORABLE)]
-        pairs[row] = len(right) * len(wrong)
-        if pairs[row]:
-            ordered = np.sort(wrong)
-            below = np.searchsorted(ordered, right, "left") + np.searchsorted(ordered, right, "right")
-            wins[row] = below.sum() / 2
-    if not pairs.any():
-        return Estimate(None, None, None, "no question has both a right and a wrong sample")
-    return ratio_estimates(wins, pairs, draws_RQ)[0]
+    outcome_QM, confidence_QM = pool.sample_outcome_QM, pool.confidence_QM
+    kept_QM = pool.real_QM & ~np.isnan(confidence_QM) & (outcome_QM != UNSCORABLE)
+    rows = outcome_QM[kept_QM], confidence_QM[kept_QM], np.nonzero(kept_QM)[0]
+    return within_question(*rows, weights_RQ).estimate(NO_PAIRS)

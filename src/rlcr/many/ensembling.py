@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from rlcr.many.curves import ratio_estimates, resampled
+from rlcr.many.curves import curve_to_dict
 from rlcr.many.pool import Floats, Ints, nine_in_ten_have
 from rlcr.many.vote_confidence import Stated, ece_estimate
 from rlcr.metrics import Estimate
+from rlcr.metrics.bootstrap import question_weights, ratio
 from rlcr.runs.store import Key, Run
 
 _ORDERS = 200
@@ -72,33 +73,25 @@ def ensemble(
     question = np.array([names.index(questions[n]) for n in kept])
     right = np.array([correct[n] for n in kept], np.float64)
     values = [stated[n] for n in kept]
-    draws = resampled(len(names), resamples, seed)
+    weights_RQ = question_weights(len(names), resamples, seed)
     means = _running_means(values, most, seed)
-    found = {
-        "Brier score": [_brier(values, right, question, k, draws) for k in range(1, most + 1)],
-        "ECE": [_ece(means[:, :, k], right, question, draws) for k in range(most)],
-    }
+    brier = [_brier(values, right, question, k, weights_RQ) for k in range(1, most + 1)]
+    ece = [_ece(means[:, :, k], right, question, weights_RQ) for k in range(most)]
     return [
-        {
-            "name": "mean of k analyses",
-            "metric": metric,
-            "n": list(range(1, most + 1)),
-            "value": [e.value for e in estimates],
-            "low": [e.low for e in estimates],
-            "high": [e.high for e in estimates],
-            "how": ["drawn" if metric == "ECE" else "closed"] * most,
-        }
-        for metric, estimates in found.items()
+        curve_to_dict("mean of k analyses", metric, range(1, most + 1), estimates, [how] * most)
+        for metric, how, estimates in (("Brier score", "closed", brier), ("ECE", "drawn", ece))
     ], counts
 
 
-def _brier(values: Sequence[Floats], right_A: Floats, question_A: Ints, k: int, draws_RQ: Floats) -> Estimate:
-    above, below = np.zeros((2, draws_RQ.shape[1], 1))
+def _brier(
+    values: Sequence[Floats], right_A: Floats, question_A: Ints, k: int, weights_RQ: Floats
+) -> Estimate:
+    loss_Q, answers_Q = np.zeros((2, weights_RQ.shape[1]))
     for at, correct, row in zip(question_A, right_A, values, strict=True):
         noise = row.var() / k * (len(row) - k) / (len(row) - 1) if len(row) > 1 else 0.0
-        above[at] += (row.mean() - correct) ** 2 + noise
-        below[at] += 1
-    return ratio_estimates(above, below, draws_RQ)[0]
+        loss_Q[at] += (row.mean() - correct) ** 2 + noise
+        answers_Q[at] += 1
+    return ratio(loss_Q, answers_Q, weights_RQ).estimate()
 
 
 def _running_means(values: Sequence[Floats], most: int, seed: int) -> Floats:
@@ -108,10 +101,10 @@ def _running_means(values: Sequence[Floats], most: int, seed: int) -> Floats:
     return np.cumsum(drawn, axis=2) / np.arange(1, most + 1)
 
 
-def _ece(mean_AS: Floats, right_A: Floats, question_A: Ints, draws_RQ: Floats) -> Estimate:
+def _ece(mean_AS: Floats, right_A: Floats, question_A: Ints, weights_RQ: Floats) -> Estimate:
     """Answers to one question stand side by side, so that questions are what is resampled."""
     orders = mean_AS.shape[1]
-    shape = draws_RQ.shape[1], int(np.bincount(question_A).max()) * orders
+    shape = weights_RQ.shape[1], int(np.bincount(question_A).max()) * orders
     confidence, right, weight = (np.zeros(shape) for _ in range(3))
     taken = np.zeros(shape[0], np.int64)
     for at, means, correct in zip(question_A, mean_AS, right_A, strict=True):
@@ -119,4 +112,4 @@ def _ece(mean_AS: Floats, right_A: Floats, question_A: Ints, draws_RQ: Floats) -
         confidence[at, span], right[at, span], weight[at, span] = means, correct, 1
         taken[at] += orders
     # Means of round numbers are round: 0.3 must not become 0.30000000000000004 and change its bin.
-    return ece_estimate(Stated(np.round(confidence, 9), right, weight), draws_RQ)
+    return ece_estimate(Stated(np.round(confidence, 9), right, weight), weights_RQ)

@@ -12,7 +12,7 @@ reads a gold otherwise than an answer, so that each is taken for the gold once: 
 either way says so. One that does not end, or that the verifier cannot make, leaves two answers apart.
 
 Sameness is made transitive by joining groups, whatever the order of the answers. Only a join that would put
-two different numbers or words into one group is refused (the verifier may take 50% for 0.5 and for 50): there
+two different numbers or words into one group is refused (taken for the gold, 50% equals 0.5 and 50): there
 the first to be compared are joined.
 """
 

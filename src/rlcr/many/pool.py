@@ -13,7 +13,6 @@ Everything in :mod:`rlcr.many` is computed from pools. What happens to samples t
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from rlcr.errors import RlcrError
 from rlcr.many.equivalence import group_many
+from rlcr.metrics.likelihood import response_likelihood
 from rlcr.problem import Problem
 from rlcr.runs.columns import VERBALISED, read_column
 from rlcr.runs.store import PROBLEMS, Key, Run, open_run
@@ -165,9 +165,9 @@ def pools_of(run: Run, records: Iterable[Mapping[str, Any]], confidence: str = V
     """The pools of some records of a run."""
     column = read_column(run, confidence)
     kept: defaultdict[str, defaultdict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    wanted = ("sample", "answer", "verdict", "logprob", "tokens", "response_tokens", "repairs")
+    wanted = ("sample", "answer", "verdict", "logprob", "response_tokens")
     for record in records:
-        kept[record["task"]][record["id"]].append({name: record.get(name) for name in wanted})
+        kept[record["task"]][record["id"]].append({name: record[name] for name in wanted})
     # Answers are the same by the equality that graded them, which rescoring may have changed.
     verifier = run.graded.get("verifier")
     problems = {
@@ -196,17 +196,8 @@ def _pool(
             [column.get((name, record["sample"])) for record in records]
             for name, records in zip(ids, rows, strict=True)
         ],
-        [[likelihood(record) for record in records] for records in rows],
+        [
+            [response_likelihood(record["logprob"], record["response_tokens"]) for record in records]
+            for records in rows
+        ],
     )
-
-
-def likelihood(record: Mapping[str, Any]) -> float | None:
-    """The likelihood of a response by its length: the geometric mean of its tokens' probabilities.
-
-    The paper writes p(y|x)/|y|, which underflows for any real response and prefers short ones; dividing the
-    logarithm by the length is what is meant by an average.
-    """
-    logprob = record.get("logprob")
-    # Records of older runs do not tell the tokens of forced continuations apart: theirs are left out.
-    tokens = record.get("response_tokens") or (None if record.get("repairs") else record.get("tokens"))
-    return math.exp(min(0.0, logprob / tokens)) if logprob is not None and tokens else None

@@ -29,10 +29,10 @@ import numpy as np
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
-from rlcr.many.curves import LEVEL, resampled
 from rlcr.many.halves import halves
 from rlcr.many.pool import Floats, Ints
 from rlcr.metrics import Estimate
+from rlcr.metrics.bootstrap import Resampled, question_weights, ratio, wilson
 from rlcr.runs.columns import VERBALISED, read_column
 from rlcr.runs.store import open_run, write_whole
 
@@ -60,10 +60,10 @@ class Check:
         """Whether the promise held, in words."""
         if self.threshold.value is None:
             return f"no confidence reaches {wanted:.0%} on the half that chooses"
-        told = f"confidence at least {self.threshold.value:.3g}"
+        asked = f"confidence at least {self.threshold.value:.3g}"
         precision = self.precision
         if precision.value is None or precision.low is None or precision.high is None:
-            return f"{told}: nothing is that sure on the other half"
+            return f"{asked}: nothing is that sure on the other half"
         if precision.low >= wanted:
             held = "holds"
         elif precision.high < wanted:
@@ -74,7 +74,7 @@ class Check:
             held = "kept on average" if precision.value >= wanted else "just missed"
         interval = f"[{precision.low:.3f}, {precision.high:.3f}]"
         return (
-            f"{told}: precision {precision.value:.3f} {interval} of {self.answers:,} answers to"
+            f"{asked}: precision {precision.value:.3f} {interval} of {self.answers:,} answers to"
             f" {self.answered_questions:,} questions, coverage {self.coverage.value:.3f}: {held}"
         )
 
@@ -129,9 +129,9 @@ def select(folder: Path, precision: float, *, confidence: str = VERBALISED, seed
             left_out[task] = str(error)
     if not tasks:
         raise RlcrError(f"{folder}: " + "; ".join(f"{task}: {reason}" for task, reason in left_out.items()))
-    told = {"confidence": confidence, "precision": precision, "left_out": left_out}
-    found = {name: _to_dict(task, precision) for name, task in tasks.items()}
-    write_whole(folder / SELECTIVE, json.dumps(told | {"tasks": found}, indent=1) + "\n")
+    stored = {"confidence": confidence, "precision": precision, "left_out": left_out}
+    stored["tasks"] = {name: _to_dict(task, precision) for name, task in tasks.items()}
+    write_whole(folder / SELECTIVE, json.dumps(stored, indent=1) + "\n")
     return Selection(tasks, left_out)
 
 
@@ -198,61 +198,43 @@ def _half(half: Ints, question: Ints, right: Floats, confidence: Floats) -> _Hal
 
 
 def _check(chosen: _Half, other: _Half, precision: float, resamples: int) -> Check:
-    value = threshold(chosen.right, chosen.confidence, precision)
-    drawn = [
-        threshold(chosen.right, chosen.confidence, precision, weight[chosen.question])
-        for weight in resampled(chosen.size, resamples, 0)
+    draws = [
+        threshold(chosen.right, chosen.confidence, precision, weight_Q[chosen.question])
+        for weight_Q in question_weights(chosen.size, resamples, 0)
     ]
-    known = [t for t in drawn if t is not None]
-    missed = 1 - len(known) / len(drawn)
-    note = f"{missed:.0%} of resamples reach it nowhere" if missed else ""
+    value = threshold(chosen.right, chosen.confidence, precision)
+    lowest = Resampled(
+        math.nan if value is None else value,
+        np.array([math.nan if drawn is None else drawn for drawn in draws]),
+    )
     if value is None:
         nothing = Estimate(None, None, None, "no threshold")
-        return Check(Estimate(None, None, None, note), nothing, nothing, other.size)
-    low, high = np.percentile(known, [50 * (1 - LEVEL), 50 * (1 + LEVEL)]).tolist() if known else (None, None)
+        return Check(lowest.estimate("no confidence is enough"), nothing, nothing, other.size)
     sure = other.confidence >= value
     # By question before anything is resampled: a draw for each answer would not fit into memory.
     answers_Q, sure_Q, right_Q = (
         np.bincount(other.question, weight, other.size).astype(np.float64)
         for weight in (np.ones_like(other.right), sure, sure * other.right)
     )
-    draws = resampled(other.size, resamples, 1)
-    precise, alike = _share(right_Q, sure_Q, draws)
-    coverage, _ = _share(sure_Q, answers_Q, draws)
+    weights_RQ = question_weights(other.size, resamples, 1)
     return Check(
-        Estimate(value, low, high, note),
-        precise,
-        coverage,
+        lowest.estimate(),
+        _share(right_Q, sure_Q, weights_RQ),
+        _share(sure_Q, answers_Q, weights_RQ),
         other.size,
         int(sure.sum()),
         int((sure_Q > 0).sum()),
-        alike,
+        ratio(right_Q, sure_Q, weights_RQ).alike,
     )
 
 
-def _share(above_Q: Floats, below_Q: Floats, draws_RQ: Floats) -> tuple[Estimate, bool]:
-    """A share with its interval over questions, and whether all resamples say the same of it."""
-    if not below_Q.sum():
-        return Estimate(None, None, None, "nothing is that sure"), False
-    value = float(above_Q.sum() / below_Q.sum())
-    over, under = draws_RQ @ above_Q, draws_RQ @ below_Q
-    drawn = over[under > 0] / under[under > 0]
-    if np.ptp(drawn) < 1e-12:
-        return Estimate(value, *wilson(value, int((below_Q > 0).sum()))), True
-    low, high = np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
-    return Estimate(value, float(low), float(high)), False
-
-
-def wilson(share: float, n: int) -> tuple[float, float]:
-    """Wilson's 95% interval of a share of n.
-
-    >>> [round(end, 3) for end in wilson(1.0, 1)], [round(end, 3) for end in wilson(0.5, 100)]
-    ([0.207, 1.0], [0.404, 0.596])
-    """
-    z2 = 1.959964**2
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    return max(0.0, middle - half), min(1.0, middle + half)
+def _share(above_Q: Floats, below_Q: Floats, weights_RQ: Floats) -> Estimate:
+    """A share with its interval over questions; Wilson's where all resamples say the same of it."""
+    share = ratio(above_Q, below_Q, weights_RQ)
+    estimate = share.estimate("nothing is that sure")
+    if estimate.value is None or not share.alike:
+        return estimate
+    return Estimate(estimate.value, *wilson(estimate.value, int((below_Q > 0).sum())))
 
 
 def threshold(

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcr.errors import RlcrError
-from rlcr.many.curves import ratio_estimates, resampled
 from rlcr.many.pool import Floats, Pool
 from rlcr.many.subsets import contributions, orders, parts, running, shuffled, votes_and_weight
 from rlcr.metrics import Estimate
+from rlcr.metrics.bootstrap import question_weights, ratio
 
 #: The safeties whose accuracy is drawn against the samples they took.
 SAFETIES = (0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999, 1.0)
@@ -116,12 +116,12 @@ def simulate(
                 used[at, rows] = np.where(stop, n, used[at, rows])
                 right[at, rows] = np.where(stop, now_right, right[at, rows])
                 scorable[at, rows] = np.where(stop, now_scorable, scorable[at, rows])
-    draws = resampled(len(pool), resamples, seed)
+    weights_RQ = question_weights(len(pool), resamples, seed)
     return [
         Spent(
             rule,
             float(used[at].mean()),
-            ratio_estimates(right[at].mean(axis=1)[:, None], scorable[at].mean(axis=1)[:, None], draws)[0],
+            ratio(right[at].mean(axis=1), scorable[at].mean(axis=1), weights_RQ).estimate(),
             int(used[at].max()),
         )
         for at, rule in enumerate(rules)

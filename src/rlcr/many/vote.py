@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
-from rlcr.many.curves import METHODS, TEMPERATURE, Scaling, scaling
+from rlcr.many.curves import TEMPERATURE, WAYS_TO_CHOOSE, Scaling, curve_to_dict, scaling
 from rlcr.many.pool import Pool, read_pools
 from rlcr.many.stopping import Spent, simulate
 from rlcr.many.vote_confidence import VotedConfidence, table, voted_confidence
@@ -29,33 +29,26 @@ class TaskVotes:
 
     def curves(self) -> list[dict[str, Any]]:
         """All curves in the shape that the report draws."""
-        found = [curve.to_dict() for curve in self.scaling.curves.values()]
+        curves = [curve.to_dict() for curve in self.scaling.curves.values()]
         if self.adaptive:
-            found.append(
-                {
-                    "name": "adaptive",
-                    "metric": "accuracy",
-                    "n": [spent.samples for spent in self.adaptive],
-                    "value": [spent.accuracy.value for spent in self.adaptive],
-                    "low": [spent.accuracy.low for spent in self.adaptive],
-                    "high": [spent.accuracy.high for spent in self.adaptive],
-                    "safety": [spent.rule.safety for spent in self.adaptive],
-                    "how": ["drawn"] * len(self.adaptive),
-                }
+            samples, accuracies = zip(
+                *((spent.samples, spent.accuracy) for spent in self.adaptive), strict=True
             )
-        return [*found, *(curve for kind in self.confidence for curve in kind.curves())]
+            drawn = curve_to_dict("adaptive", "accuracy", samples, accuracies, ["drawn"] * len(samples))
+            curves.append(drawn | {"safety": [spent.rule.safety for spent in self.adaptive]})
+        return [*curves, *(curve for kind in self.confidence for curve in kind.curves())]
 
     def to_dict(self) -> dict[str, Any]:
         """What is beside the curves, as JSON."""
-        told = self.scaling
+        scaled = self.scaling
         return {
-            "most": told.most,
-            "subsets": told.subsets,
-            "counts": dict(told.counts),
-            "unscorable": dict(told.unscorable),
-            "minus_majority": {name: e.to_dict() for name, e in told.differences.items()},
-            "verdicts": told.verdicts(),
-            "within_question": told.within_question.to_dict(),
+            "most": scaled.most,
+            "subsets": scaled.subsets,
+            "counts": dict(scaled.counts),
+            "unscorable": dict(scaled.unscorable),
+            "minus_majority": {name: e.to_dict() for name, e in scaled.differences.items()},
+            "verdicts": scaled.verdicts(),
+            "within_question_by_answer": scaled.within_question_by_answer.to_dict(),
             "voted_confidence": table(self.confidence),
         }
 
@@ -75,7 +68,7 @@ class Votes:
             "confidence": self.confidence,
             "softmax_temperature": self.temperature,
             "seed": self.seed,
-            "methods": METHODS,
+            "methods": WAYS_TO_CHOOSE,
             "ties": (
                 "answers with equal weight: the one with more votes; with as many votes, or samples with"
                 " equal scores: each with the same chance, in expectation"
@@ -107,9 +100,9 @@ def vote(
             tasks[name] = task_votes(pool, most, subsets, seed, temperature)
         except RlcrError as error:
             raise RlcrError(f"{folder}: {name}: {error}") from None
-    found = Votes(confidence, temperature, seed, tasks)
-    write_whole(folder / VOTING, json.dumps(found.to_dict(), indent=1) + "\n")
-    return found
+    votes = Votes(confidence, temperature, seed, tasks)
+    write_whole(folder / VOTING, json.dumps(votes.to_dict(), indent=1) + "\n")
+    return votes
 
 
 def task_votes(
@@ -120,7 +113,7 @@ def task_votes(
     temperature: float = TEMPERATURE,
 ) -> TaskVotes:
     """All that `rlcr vote` tells of one task."""
-    told = scaling(pool, most=most, subsets=subsets, seed=seed, temperature=temperature)
-    stated = "confidence-weighted" in told.curves
-    adaptive = simulate(pool, told.most, seed=seed) if stated and told.most > 1 else []
-    return TaskVotes(told, voted_confidence(pool, told.most, seed=seed), adaptive)
+    scaled = scaling(pool, most=most, subsets=subsets, seed=seed, temperature=temperature)
+    stated = "confidence-weighted" in scaled.curves
+    adaptive = simulate(pool, scaled.most, seed=seed) if stated and scaled.most > 1 else []
+    return TaskVotes(scaled, voted_confidence(pool, scaled.most, seed=seed), adaptive)

@@ -20,12 +20,14 @@ from typing import Any
 import numpy as np
 
 from rlcr import metrics
-from rlcr.confidence.recalibration import fitted
-from rlcr.many.curves import LEVEL, ratio_estimates, resampled
+from rlcr.many.curves import curve_to_dict
 from rlcr.many.halves import halves
 from rlcr.many.pool import Floats, Ints, Pool
 from rlcr.many.subsets import Standing, contributions, orders, parts, running, shuffled, votes_and_weight
 from rlcr.metrics import Estimate
+from rlcr.metrics.bootstrap import Resampled, question_weights, ratio
+from rlcr.metrics.kernel import fixed_bins
+from rlcr.metrics.recalibration import fit_recalibration
 
 KINDS = ("vote share", "weighted share", "mean confidence", "calibrated mean")
 _ORDERS = 32
@@ -47,15 +49,7 @@ class VotedConfidence:
     def curves(self) -> list[dict[str, Any]]:
         """As JSON, in the shape that the report draws."""
         return [
-            {
-                "name": self.name,
-                "metric": metric,
-                "n": list(self.n),
-                "value": [e.value for e in estimates],
-                "low": [e.low for e in estimates],
-                "high": [e.high for e in estimates],
-                "how": ["drawn"] * len(self.n),
-            }
+            curve_to_dict(self.name, metric, self.n, estimates, ["drawn"] * len(self.n))
             for metric, estimates in (("Brier score", self.brier), ("ECE", self.ece))
         ]
 
@@ -79,13 +73,13 @@ def voted_confidence(pool: Pool, most: int, *, seed: int = 0, resamples: int = 1
         rows = {"vote share": rows["vote share"]}
     else:
         rows["calibrated mean"] = [_calibrated(pool, votes, seed) for votes in rows["mean confidence"]]
-    draws = resampled(len(pool), resamples, seed)
+    weights_RQ = question_weights(len(pool), resamples, seed)
     return [
         VotedConfidence(
             kind,
             sizes,
-            [_brier(votes, draws) for votes in rows[kind]],
-            [ece_estimate(votes, draws) for votes in rows[kind]],
+            [_brier(votes, weights_RQ) for votes in rows[kind]],
+            [ece_estimate(votes, weights_RQ) for votes in rows[kind]],
             _auroc(rows[kind][-1]),
             rows[kind][-1].left_out,
         )
@@ -126,18 +120,18 @@ def _votes(pool: Pool, sizes: Sequence[int], most: int, seed: int) -> dict[str, 
                     confidence["weighted share"][at, rows] = behind / whole
                     voters = votes if whole_pool else _stating(moved.rows(rows), drawn[:, :n], standing)
                     confidence["mean confidence"][at, rows] = behind / voters
-    found: dict[str, list[Stated]] = {}
+    by_kind: dict[str, list[Stated]] = {}
     for kind, values in confidence.items():
         vote = "majority" if kind == "vote share" else "weighted"
         stated = ~np.isnan(values)
-        found[kind] = []
+        by_kind[kind] = []
         for at, every in enumerate(weight[vote]):
             kept = every * stated[at]
             lost = 1 - kept.sum() / every.sum() if every.any() else 0.0
-            found[kind].append(
+            by_kind[kind].append(
                 Stated(np.where(stated[at], values[at], 0), right[vote][at], kept, float(lost))
             )
-    return found
+    return by_kind
 
 
 def _stating(pool: Pool, drawn_SN: Ints, standing: Standing) -> Ints:
@@ -160,32 +154,30 @@ def _calibrated(pool: Pool, votes: Stated, seed: int) -> Stated:
         if len(np.unique(right)) < 2:
             bent[here] = right.mean() if len(right) else votes.confidence[here]
         else:
-            chance = fitted("platt", confidence, right).predict_proba(votes.confidence[here].reshape(-1, 1))
+            chance = fit_recalibration("platt", confidence, right).predict_proba(
+                votes.confidence[here].reshape(-1, 1)
+            )
             bent[here] = chance[:, 1].reshape(bent[here].shape)
     return Stated(bent, votes.right, votes.weight, votes.left_out)
 
 
-def _brier(votes: Stated, draws_RQ: Floats) -> Estimate:
+def _brier(votes: Stated, weights_RQ: Floats) -> Estimate:
     q, c = votes.confidence, votes.right
-    loss = (votes.weight * (q**2 - 2 * q * c + c)).sum(axis=1)
-    return ratio_estimates(loss[:, None], votes.weight.sum(axis=1)[:, None], draws_RQ)[0]
+    loss_Q = (votes.weight * (q**2 - 2 * q * c + c)).sum(axis=1)
+    return ratio(loss_Q, votes.weight.sum(axis=1), weights_RQ).estimate()
 
 
-def ece_estimate(votes: Stated, draws_RQ: Floats) -> Estimate:
+def ece_estimate(votes: Stated, weights_RQ: Floats) -> Estimate:
     """↓ ECE in the paper's bins over all orders together, with its interval over questions."""
-    edges = np.linspace(0, 1, _BINS + 1)
-    place = np.minimum(np.digitize(votes.confidence, edges) - 1, _BINS - 1)
-    gap_QB = np.zeros((len(place), _BINS))
-    row: Ints = np.repeat(np.arange(len(place))[:, None], place.shape[1], axis=1)
-    np.add.at(gap_QB, (row, place), votes.weight * (votes.confidence - votes.right))
+    questions = len(votes.confidence)
+    bin_QS = fixed_bins(votes.confidence, "paper", _BINS) + _BINS * np.arange(questions)[:, None]
+    gaps_QS = votes.weight * (votes.confidence - votes.right)
+    gap_QB = np.bincount(bin_QS.ravel(), gaps_QS.ravel(), questions * _BINS).reshape(questions, _BINS)
     weight_Q = votes.weight.sum(axis=1)
-    if not weight_Q.any():
-        return Estimate(None, None, None, "nothing could be scored")
-    value = np.abs(gap_QB.sum(axis=0)).sum() / weight_Q.sum()
-    below = draws_RQ @ weight_Q
-    drawn = np.abs(draws_RQ @ gap_QB).sum(axis=1)[below > 0] / below[below > 0]
-    low, high = np.percentile(drawn, [50 * (1 - LEVEL), 50 * (1 + LEVEL)]) if len(drawn) else (None, None)
-    return Estimate(float(value), None if low is None else float(low), None if high is None else float(high))
+    with np.errstate(invalid="ignore"):
+        value = np.abs(gap_QB.sum(axis=0)).sum() / weight_Q.sum()
+        draws_R = np.abs(weights_RQ @ gap_QB).sum(axis=1) / (weights_RQ @ weight_Q)
+    return Resampled(float(value), draws_R).estimate()
 
 
 def _auroc(votes: Stated) -> float | None:
@@ -195,7 +187,7 @@ def _auroc(votes: Stated) -> float | None:
     return metrics.auroc(votes.right[known].astype(np.int64), votes.confidence[known])
 
 
-def table(found: Sequence[VotedConfidence]) -> dict[str, Mapping[str, Any]]:
+def table(kinds: Sequence[VotedConfidence]) -> dict[str, Mapping[str, Any]]:
     """What each kind is worth at the largest N, as JSON."""
     return {
         kind.name: {
@@ -205,5 +197,5 @@ def table(found: Sequence[VotedConfidence]) -> dict[str, Mapping[str, Any]]:
             "auroc": kind.auroc,
             "left_out": kind.left_out,
         }
-        for kind in found
+        for kind in kinds
     }

@@ -6,7 +6,9 @@
     accuracy, auroc, brier, ece, ...  one number each
 
 Which file answers what: `inputs` what is accepted, `kernel` how a metric is computed, `smooth` the smooth
-ECE, `scores` the one-number functions, `intervals` the bootstrap.
+ECE, `scores` the one-number functions, `bootstrap` how intervals are made, `intervals` every metric with its
+interval, `measurement` samples group by group, `within` discrimination within questions, `recalibration` and
+`likelihood` confidences, `tables` how all of it is written.
 
 Choices that change numbers, and the paper's side of each:
 
@@ -18,16 +20,8 @@ Choices that change numbers, and the paper's side of each:
   because ECE alone is won by a constant that says the base rate.
 """
 
-from rlcr.metrics.intervals import (
-    Comparison,
-    Difference,
-    Estimate,
-    MacroAverage,
-    Summary,
-    compare,
-    macro_average,
-    summary,
-)
+from rlcr.metrics.bootstrap import Difference, Estimate
+from rlcr.metrics.intervals import Comparison, MacroAverage, Summary, compare, macro_average, summary
 from rlcr.metrics.kernel import BINNINGS, METRICS, Binning
 from rlcr.metrics.scores import (
     Murphy,

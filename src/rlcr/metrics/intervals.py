@@ -1,4 +1,4 @@
-"""Intervals by percentile bootstrap: one system, two systems on the same questions, many tasks.
+"""Every metric with its interval: one system, two systems on the same questions, many tasks.
 
 What is drawn with replacement is a question, with all its samples, or a row when no questions are given. Rows
 that are equal in everything are drawn as one kind with a multinomial count, which is the same distribution:
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rlcr.errors import RlcrError
+from rlcr.metrics.bootstrap import CHUNK_WEIGHTS, Difference, Estimate, Resampled, unit_weights
 from rlcr.metrics.inputs import (
     Floats,
     Ints,
@@ -22,48 +23,14 @@ from rlcr.metrics.inputs import (
     check_inside,
     question_codes,
 )
-from rlcr.metrics.kernel import METRICS, Binning, Rows, check_binning
+from rlcr.metrics.kernel import METRICS, Binning, SortedRows, check_binning
 
 Progress = Callable[[int, int], None]
 MaybeMissing = ArrayLike | Sequence[float | None]
 
-# Resamples are worked through in chunks of about this many weights, which bounds memory and stays in cache.
-CHUNK_WEIGHTS = 1 << 17
 KEPT_BYTES = 24 << 20
 # A multinomial draw costs this many times more per kind than an integer draw per row.
 KIND_COST = 16
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value and its interval. `value` is None where the metric is undefined; `note` says why."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    note: str = ""
-
-    @property
-    def half_width(self) -> float | None:
-        """Half the width of the interval: (p97.5 - p2.5) / 2 at level 0.95, the paper's +- number."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
-
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """As JSON: None where undefined, never NaN."""
-        interval = None if self.low is None else [self.low, self.high]
-        note = {"note": self.note} if self.note else {}
-        return {"value": self.value, f"ci{100 * level:g}": interval} | note
-
-
-@dataclass(frozen=True)
-class Difference(Estimate):
-    """Second system minus first, with a two-sided bootstrap p-value of "no difference"."""
-
-    p_value: float | None = None
-
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
-        """As JSON: None where undefined, never NaN."""
-        return super().to_dict(level) | {"p_value": self.p_value}
 
 
 @dataclass(frozen=True)
@@ -169,7 +136,7 @@ def summary(
 
     rated_N = ~np.isnan(confidence_N)
     why = _why_undefined(correct_N[rated_N])
-    metrics = {name: _estimate(values[name][0], draws[name], level, why) for name in METRICS}
+    metrics = {name: Resampled(values[name][0], draws[name]).estimate(why, level) for name in METRICS}
     notes = [f"{why}: no AUROC and no Brier skill"] if why and rated_N.any() else [why] if why else []
     if missing := int((~rated_N).sum()):
         notes.append(
@@ -223,13 +190,11 @@ def compare(
         for correct_N, confidence_N in ((correct_A, confidence_A), (correct_B, confidence_B))
     )
     why = "; ".join(f"{system}: {reason}" for system, reason in (("a", why_a), ("b", why_b)) if reason)
-    metrics = {}
-    for name in METRICS:
-        differences_R = draws_b[name] - draws_a[name]
-        estimate = _estimate(values_b[name][0] - values_a[name][0], differences_R, level, why)
-        metrics[name] = Difference(
-            estimate.value, estimate.low, estimate.high, estimate.note, _p_value(estimate, differences_R)
-        )
+    a, b = (
+        {name: Resampled(values[name][0], draws[name]) for name in METRICS}
+        for values, draws in ((values_a, draws_a), (values_b, draws_b))
+    )
+    metrics = {name: b[name].minus(a[name], why, level) for name in METRICS}
     return Comparison((len(correct_A), len(correct_B)), questions, metrics, level, resamples)
 
 
@@ -282,8 +247,8 @@ def macro_average(
         undefined = [name for name, value in zip(summaries, values, strict=True) if value is None]
         draws = [s.draws_R[metric][order] for s, order in zip(summaries.values(), orders, strict=True)]
         value = float(np.mean(defined)) if not undefined else np.nan
-        metrics[metric] = _estimate(
-            value, np.mean(draws, axis=0), level, f"undefined in {', '.join(undefined)}"
+        metrics[metric] = Resampled(value, np.mean(draws, axis=0)).estimate(
+            f"undefined in {', '.join(undefined)}", level
         )
     return MacroAverage(sum(s.n for s in summaries.values()), tuple(summaries), metrics, level, resamples)
 
@@ -292,7 +257,7 @@ def macro_average(
 class _Units:
     """What is drawn: U units, unit u standing for `copies_U[u]` equal ones, and each system's rows."""
 
-    systems: list[Rows]
+    systems: list[SortedRows]
     copies_U: Ints
 
     @classmethod
@@ -301,7 +266,7 @@ class _Units:
     ) -> "_Units":
         """Merge equal units where each has one row per system and merging makes drawing cheaper."""
         if any(len(correct_N) > units for correct_N, _, _ in systems):
-            rows = [Rows.sort(*system, binning, bins) for system in systems]
+            rows = [SortedRows.sort(*system, binning, bins) for system in systems]
             return cls(rows, np.ones(units, np.int64))
         # One row per unit: bring rows into the order of units, so that row u of each system is unit u.
         aligned = []
@@ -318,25 +283,16 @@ class _Units:
         # A lone system's units are its sorted rows (kinds come out of unique in that order, single rows may
         # be renamed at will). Two systems sort differently, so each row remembers its unit.
         link = None if len(aligned) == 1 else np.arange(len(first_K))
-        rows = [Rows.sort(c_U[first_K], q_U[first_K], link, binning, bins) for c_U, q_U in aligned]
+        rows = [SortedRows.sort(c_U[first_K], q_U[first_K], link, binning, bins) for c_U, q_U in aligned]
         return cls(rows, copies_K)
 
     def draw(self, resamples: int, seed: int) -> Iterator[Ints]:
-        """Chunks of weights (resamples x units). The random numbers do not depend on the chunks."""
-        rng = np.random.default_rng(seed)
-        units, total = len(self.copies_U), int(self.copies_U.sum())
+        """Chunks of weights (resamples x units)."""
         widest = max(len(rows.correct_E) for rows in self.systems)
-        chunk = max(1, CHUNK_WEIGHTS // widest)
-        for start in range(0, resamples, chunk):
-            size = min(chunk, resamples - start)
-            if units < total:
-                yield rng.multinomial(total, self.copies_U / total, size=size)
-            else:
-                drawn_RU = rng.integers(units, size=(size, units))
-                yield np.stack([np.bincount(drawn_U, minlength=units) for drawn_U in drawn_RU])
+        return unit_weights(self.copies_U, resamples, seed, max(1, CHUNK_WEIGHTS // widest))
 
 
-def _measure(systems: list[Rows], units_RU: Ints) -> list[dict[str, Floats]]:
+def _measure(systems: list[SortedRows], units_RU: Ints) -> list[dict[str, Floats]]:
     """Every metric of every system under the same weights."""
     weighted = (rows.weigh(units_RU) for rows in systems)
     return [{name: metric(w) for name, metric in METRICS.items()} for w in weighted]
@@ -359,26 +315,6 @@ def _bootstrap(
         if progress:
             progress(done, resamples)
     return draws
-
-
-def _estimate(value: float, draws_R: Floats, level: float, why: str) -> Estimate:
-    if np.isnan(value):
-        return Estimate(None, None, None, why)
-    defined_R = draws_R[~np.isnan(draws_R)]
-    dropped = len(draws_R) - len(defined_R)
-    note = f"undefined in {dropped} of {len(draws_R)} resamples, which are left out" if dropped else ""
-    if not len(defined_R):
-        return Estimate(float(value), None, None, note)
-    low, high = np.quantile(defined_R, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(float(value), float(low), float(high), note)
-
-
-def _p_value(estimate: Estimate, differences_R: Floats) -> float | None:
-    if estimate.low is None:
-        return None
-    defined_R = differences_R[~np.isnan(differences_R)]
-    smaller = min((defined_R <= 0).sum(), (defined_R >= 0).sum())
-    return min(1.0, 2 * (int(smaller) + 1) / (len(defined_R) + 1))
 
 
 def _why_undefined(correct_N: Ints) -> str:

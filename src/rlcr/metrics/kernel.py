@@ -102,7 +102,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Rows:
+class SortedRows:
     """One system's rows, sorted by confidence; rows without a confidence (NaN) come last."""
 
     scale: Scale
@@ -114,7 +114,7 @@ class Rows:
     @classmethod
     def sort(
         cls, correct_E: Ints, confidence_E: Floats, unit_E: Ints | None, binning: str, bins: int
-    ) -> "Rows":
+    ) -> "SortedRows":
         """Sort once, for all resamples. Without units, the sorted rows are the units."""
         order_E = np.lexsort((correct_E, confidence_E))  # the second key keeps results free of row order
         correct_E, confidence_E = correct_E[order_E], confidence_E[order_E]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rlcr.metrics.inputs import Floats, Ints, check_confidence, check_correct, check_inside
-from rlcr.metrics.kernel import METRICS, NLL_EPS, Binning, Rows, Weighted, check_binning, log_losses
+from rlcr.metrics.kernel import METRICS, NLL_EPS, Binning, SortedRows, Weighted, check_binning, log_losses
 
 
 def accuracy(correct: ArrayLike) -> float:
@@ -206,9 +206,9 @@ def reliability_curve(
     ([1, 2], [0.55, 0.95], [0.0, 1.0])
     """
     weighted = _weigh(correct, confidence, binning, bins)
-    found = weighted.chosen_bins
-    used_B = found.both_RB[0] > 0
-    count_B = found.both_RB[0, used_B]
+    binned = weighted.chosen_bins
+    used_B = binned.both_RB[0] > 0
+    count_B = binned.both_RB[0, used_B]
     if binning in ("paper", "decimal"):
         edges = np.arange(bins + 1) / bins
         lower_B, upper_B = edges[:-1][used_B], edges[1:][used_B]
@@ -220,8 +220,8 @@ def reliability_curve(
         lower=lower_B,
         upper=upper_B,
         count=count_B,
-        confidence=found.confidence_RB[0, used_B] / count_B,
-        accuracy=found.right_RB[0, used_B] / count_B,
+        confidence=binned.confidence_RB[0, used_B] / count_B,
+        accuracy=binned.right_RB[0, used_B] / count_B,
     )
 
 
@@ -251,7 +251,7 @@ def risk_coverage(correct: ArrayLike, confidence: ArrayLike) -> RiskCoverage:
 def _weigh(correct: ArrayLike, confidence: ArrayLike, binning: str = "paper", bins: int = 10) -> Weighted:
     check_binning(binning, bins)
     correct_N = check_correct(correct)
-    rows = Rows.sort(correct_N, check_confidence(confidence, len(correct_N)), None, binning, bins)
+    rows = SortedRows.sort(correct_N, check_confidence(confidence, len(correct_N)), None, binning, bins)
     return rows.weigh(np.ones((1, len(correct_N)), np.int64))
 
 

@@ -105,8 +105,8 @@ def run(
 
     A shorter run has fewer ``ways``, other ``lessons`` of its model, or ``overrides`` of the recipes.
     """
+    from rlcr.quickstart.table import exact_table
     from rlcr.report.page import write_report
-    from rlcr.report.quickstart import exact_table
     from rlcr.training.embedded import build
 
     watch = watch or (lambda name, share, word: None)

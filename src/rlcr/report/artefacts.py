@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlcr.metrics.tables import Table
 from rlcr.report import coherence, scaling
 from rlcr.report.checking import ShapeError, estimate, items, mapping
 from rlcr.report.reading import EvalRun
 from rlcr.report.scaling import Having
 from rlcr.report.shapes import Bars, Figure, Layer, Panel, axis, names_axis, number
-from rlcr.report.tables import Table
 
 
 @dataclass

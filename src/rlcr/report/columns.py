@@ -15,10 +15,9 @@ import numpy as np
 from rlcr import metrics
 from rlcr.confidence.comparison import COMPARISON, ColumnComparison
 from rlcr.errors import RlcrError
+from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, estimate_text, mark_best
 from rlcr.report.reading import UNSCORABLE, EvalRun, number_of
 from rlcr.report.shapes import Figure, Line, Panel, share_axis
-from rlcr.report.tables import Cell, Table, estimate_cell, mark_best
-from rlcr.report.tables import Column as Heading
 from rlcr.runs.columns import VERBALISED, Column, read_column, records_fingerprint
 from rlcr.runs.store import open_run
 
@@ -86,7 +85,7 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
         )
         differences = [_difference(row) for row in rows if isinstance(row.get("minus_verbalised"), Mapping)]
         if differences:
-            heads = tuple(Heading(f"Δ {h.heading}", h.better, interval=True) for _, h in _MEASURED)
+            heads = tuple(Heading(f"Δ {h.text}", h.better, interval=True) for _, h in _MEASURED)
             caption = (
                 "Each column minus the stated confidence, paired on the answers where both give one. "
                 "Marked: those whose interval leaves out 0."
@@ -108,17 +107,10 @@ def _estimates(held: Any) -> list[Cell]:
     for name, _ in _MEASURED:
         found = held.get(name) if isinstance(held, Mapping) else None
         found = found if isinstance(found, Mapping) else {}
-        value, ends = number_of(found.get("value")), found.get("ci95")
-        low, high = map(number_of, ends) if isinstance(ends, list) and len(ends) == 2 else (math.nan,) * 2
-        known = not math.isnan(low) and not math.isnan(high)
-        cells.append(
-            estimate_cell(
-                None if math.isnan(value) else value,
-                low if known else None,
-                high if known else None,
-                note=str(found.get("note", "")),
-            )
-        )
+        ends = found.get("ci95")
+        low, high = ends if isinstance(ends, list) and len(ends) == 2 else (None, None)
+        estimate = map(number_of, (found.get("value"), low, high))
+        cells.append(estimate_cell(*estimate, note=str(found.get("note", ""))))
     return cells
 
 
@@ -147,7 +139,7 @@ def _marked(columns: Sequence[Heading], rows: Sequence[tuple[Cell, ...]]) -> tup
 
     One that speaks only of some may have chosen the easy ones.
     """
-    at = next(n for n, column in enumerate(columns) if column.heading == "Coverage")
+    at = next(n for n, column in enumerate(columns) if column.text == "Coverage")
     most = max((row[at].value or 0 for row in rows), default=0)
     whole = [n for n, row in enumerate(rows) if (row[at].value or 0) == most]
     marked = dict(zip(whole, mark_best(columns, [rows[n] for n in whole]), strict=True))
@@ -155,16 +147,10 @@ def _marked(columns: Sequence[Heading], rows: Sequence[tuple[Cell, ...]]) -> tup
 
 
 def _difference(row: Mapping[str, Any]) -> tuple[Cell, ...]:
-    cells = []
-    for cell, (_, heading) in zip(_estimates(row["minus_verbalised"]), _MEASURED, strict=True):
-        if cell.value is None:
-            cells.append(cell)
-            continue
-        cell = estimate_cell(cell.value, cell.low, cell.high, sign=True, note=cell.note)
-        if cell.low is not None and cell.high is not None and not cell.low <= 0 <= cell.high:
-            mark = "better" if (cell.low > 0) == (heading.better == "up") else "worse"
-            cell = Cell(cell.text, cell.value, cell.low, cell.high, mark, cell.note, sign=True)
-        cells.append(cell)
+    cells = [
+        difference_cell(cell.value, cell.low, cell.high, heading.better, cell.note)
+        for cell, (_, heading) in zip(_estimates(row["minus_verbalised"]), _MEASURED, strict=True)
+    ]
     return (Cell(str(row.get("name"))), *cells)
 
 
@@ -227,7 +213,7 @@ def print_columns(found: ColumnComparison) -> None:
     from rich.markup import escape
     from rich.table import Table as RichTable
 
-    from rlcr.report.results import console, estimate_text
+    from rlcr.report.results import console
 
     out: Console = console()
     for task, results in found.tasks.items():

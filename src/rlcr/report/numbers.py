@@ -15,19 +15,19 @@ import numpy as np
 
 from rlcr import metrics
 from rlcr.metrics import Estimate
+from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best
 from rlcr.report.curves import Scope, estimate_of
 from rlcr.report.reading import UNSCORABLE, EvalRun, TrainingRun, number_of
-from rlcr.report.tables import Cell, Column, Table, estimate_cell, mark_best
 
 # name, heading, which way is better
 HEADLINE = (
-    Column("Accuracy", "up", interval=True),
-    Column("AUROC", "up", interval=True),
-    Column("Brier", "down", interval=True),
-    Column("ECE", "down", interval=True),
+    Heading("Accuracy", "up", interval=True),
+    Heading("AUROC", "up", interval=True),
+    Heading("Brier", "down", interval=True),
+    Heading("ECE", "down", interval=True),
 )
 _METRICS = ("accuracy", "auroc", "brier", "ece")
-_COUNTED = (Column("Tokens"), Column("Repaired"), Column("Unscorable"), Column("Answers"))
+_COUNTED = (Heading("Tokens"), Heading("Repaired"), Heading("Unscorable"), Heading("Answers"))
 
 _RESAMPLES = 1000
 # Rows times resamples that all comparisons together may cost: some twenty seconds.
@@ -48,13 +48,13 @@ def overview(runs: Sequence[EvalRun]) -> Table:
         samples = str(run.settings.get("samples") or "unknown")
         texts = (run.method, run.model, ", ".join(run.tasks) or "none", samples, grading)
         rows.append((_run_cell(runs, run), *(Cell(text) for text in texts)))
-    columns = (Column("Run", numeric=False), *(Column(name.capitalize(), numeric=False) for name in names))
+    columns = (Heading("Run", numeric=False), *(Heading(name.capitalize(), numeric=False) for name in names))
     return Table("runs", "Runs", columns, tuple(rows))
 
 
 def scope_table(runs: Sequence[EvalRun], scope: Scope, name: str, title: str) -> Table:
     """The metrics of every run on some tasks: of one task, or the unweighted average of several."""
-    columns = (Column("Run", numeric=False), *HEADLINE, *_COUNTED)
+    columns = (Heading("Run", numeric=False), *HEADLINE, *_COUNTED)
     rows: list[tuple[Cell, ...]] = []
     partial: list[tuple[Cell, ...]] = []
     notes: list[str] = []
@@ -174,9 +174,9 @@ def _stored_counts(tasks: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
 def source_table(runs: Sequence[EvalRun]) -> Table | None:
     """Other sources of confidence than what the model states, from the results; None where there are none."""
     columns = (
-        Column("Run", numeric=False),
-        Column("Task", numeric=False),
-        Column("Confidence", numeric=False),
+        Heading("Run", numeric=False),
+        Heading("Task", numeric=False),
+        Heading("Confidence", numeric=False),
         *HEADLINE[1:],
     )
     rows = []
@@ -187,7 +187,7 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
                 continue
             for source, held in (("verbalised", stored), *others.items()):
                 found = [estimate_of(held, name) for name in _METRICS[1:]]
-                cells = [estimate_cell(value, _end(low), _end(high)) for value, low, high in found]
+                cells = [estimate_cell(*estimate) for estimate in found]
                 rows.append((_run_cell(runs, run), Cell(task), Cell(str(source)), *cells))
     if not rows:
         return None
@@ -196,13 +196,18 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
 
 def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
     """The held-out evaluations of the trainings, update by update; None where there are none."""
-    columns = (Column("Training", numeric=False), Column("Update"), Column("Task", numeric=False), *HEADLINE)
+    columns = (
+        Heading("Training", numeric=False),
+        Heading("Update"),
+        Heading("Task", numeric=False),
+        *HEADLINE,
+    )
     rows = []
     for run in trainings:
         for update, results in run.evals:
             for task, stored in (results.get("tasks") or {}).items():
                 found = [estimate_of(stored, name) for name in _METRICS]
-                cells = [estimate_cell(value, _end(low), _end(high)) for value, low, high in found]
+                cells = [estimate_cell(*estimate) for estimate in found]
                 rows.append(
                     (Cell(run.label, series=run.colour), Cell(f"{update:,}", update), Cell(task), *cells)
                 )
@@ -217,11 +222,11 @@ def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
 def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
     """Paired differences between the runs on the questions that both scored, as `rlcr compare` makes them."""
     columns = (
-        Column("Run", numeric=False),
-        Column("minus", numeric=False),
-        Column("Task", numeric=False),
-        *(Column(f"Δ {column.heading}", column.better, interval=True) for column in HEADLINE),
-        Column("Questions"),
+        Heading("Run", numeric=False),
+        Heading("minus", numeric=False),
+        Heading("Task", numeric=False),
+        *(Heading(f"Δ {column.text}", column.better, interval=True) for column in HEADLINE),
+        Heading("Questions"),
     )
     every = len(runs) <= _ALL_PAIRS
     pairs = list(combinations(range(len(runs)), 2)) if every else [(0, n) for n in range(1, len(runs))]
@@ -248,9 +253,10 @@ def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
         if comparison is None:
             notes.append(f"{runs[b].label} and {runs[a].label} have no scored question of {task} in common.")
             continue
+        paired = [comparison.metrics[name] for name in _METRICS]
         cells = [
-            _difference_cell(comparison.metrics[name], column)
-            for name, column in zip(_METRICS, HEADLINE, strict=True)
+            difference_cell(d.value, d.low, d.high, column.better, d.note)
+            for d, column in zip(paired, HEADLINE, strict=True)
         ]
         questions = Cell(f"{comparison.questions:,}", comparison.questions)
         rows.append((_run_cell(runs, runs[b]), _run_cell(runs, runs[a]), Cell(task), *cells, questions))
@@ -272,15 +278,6 @@ def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
         tuple(notes) if rows else (),
         missing,
     )
-
-
-def _difference_cell(difference: metrics.Difference, column: Column) -> Cell:
-    cell = estimate_cell(difference.value, difference.low, difference.high, sign=True, note=difference.note)
-    if cell.low is None or cell.high is None or cell.low <= 0 <= cell.high:
-        return cell
-    better = (cell.low > 0) == (column.better == "up")
-    mark = "better" if better else "worse"
-    return Cell(cell.text, cell.value, cell.low, cell.high, mark, cell.note, sign=True)
 
 
 def _same_problems(a: EvalRun, b: EvalRun, task: str) -> set[str] | None:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.metrics.tables import Table, csv_text, latex, markdown
 from rlcr.report import artefacts, charts, columns, curves, numbers, plots, samples
 from rlcr.report.reading import EvalRun, Found, TrainingRun, number_of, read_runs
 from rlcr.report.shapes import PALETTE, Figure, data_of
-from rlcr.report.tables import Table, csv_text, latex, markdown
 from rlcr.runs.store import write_whole
 
 _HERE = Path(__file__).parent / "page"

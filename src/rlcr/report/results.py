@@ -1,128 +1,26 @@
-"""The results of a run as tables: Markdown, LaTeX and the terminal."""
+"""Results and comparisons on the terminal."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as RichTable
 
-from rlcr.evaluate.results import Results, TaskResult
-from rlcr.metrics import Comparison, Estimate, MacroAverage
+from rlcr.evaluate.results import Results, results_table
+from rlcr.metrics import Comparison, Difference
+from rlcr.metrics.tables import Cell, Heading, Table
 
 _PIPE_WIDTH = 200
 
-# name, heading, whether more is better
-_COLUMNS = (
-    ("accuracy", "accuracy", True),
-    ("auroc", "AUROC", True),
-    ("brier", "Brier", False),
-    ("ece", "ECE", False),
+_COMPARED = (
+    ("accuracy", Heading("accuracy", "up")),
+    ("auroc", Heading("AUROC", "up")),
+    ("brier", Heading("Brier", "down")),
+    ("ece", Heading("ECE", "down")),
 )
-
-
-@dataclass(frozen=True)
-class _Line:
-    """One line of the table: a task and a source of confidence, or the average."""
-
-    task: str
-    confidence: str
-    metrics: Mapping[str, Estimate]
-    n: int
-    tokens: str = ""
-    repaired: str = ""
-    unscorable: str = ""
-
-
-def _lines(results: Results) -> Iterator[_Line]:
-    for name, task in results.tasks.items():
-        for source, measurement in task.confidences.items():
-            counted = _counts(task) if source == "verbalised" else ("", "", "")
-            yield _Line(name, source, measurement.overall.metrics, measurement.overall.n, *counted)
-    if results.macro:
-        yield _average(results.macro)
-
-
-def _average(macro: MacroAverage) -> _Line:
-    return _Line("average", "verbalised", macro.metrics, macro.n)
-
-
-def _counts(task: TaskResult) -> tuple[str, str, str]:
-    repaired = f"{task.repair_rate['answer']:.0%}/{task.repair_rate['confidence']:.0%}"
-    return f"{task.mean_tokens:.0f}", repaired, str(sum(task.unscorable.values()))
-
-
-_HEADINGS = ("task", "by", "n", "accuracy ↑", "AUROC ↑", "Brier ↓", "ECE ↓", "tokens", "repaired", "lost")
-
-
-def _cells(line: _Line) -> list[str]:
-    values = [estimate_text(line.metrics[name]) for name, _, _ in _COLUMNS]
-    return [line.task, line.confidence, f"{line.n:,}", *values, line.tokens, line.repaired, line.unscorable]
-
-
-def estimate_text(estimate: Estimate) -> str:
-    """A value and half the width of its 95% interval, as the paper writes it.
-
-    >>> estimate_text(Estimate(0.25, 0.2, 0.31)), estimate_text(Estimate(None, None, None))
-    ('.250 ±.055', 'n/a')
-    """
-    if estimate.value is None:
-        return "n/a"
-    width = "" if estimate.half_width is None else f" ±{_no_zero(estimate.half_width)}"
-    return _no_zero(estimate.value) + width
-
-
-def _no_zero(value: float) -> str:
-    """Three decimals without the leading zero: ten columns must fit a terminal."""
-    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
-
-
-def markdown(results: Results) -> str:
-    """A Markdown table, with what "repaired" means below it."""
-    rows = [list(_HEADINGS), ["---"] * len(_HEADINGS), *map(_cells, _lines(results))]
-    table = "\n".join("| " + " | ".join(_escape_markdown(cell) for cell in row) + " |" for row in rows)
-    return f"{table}\n\n{_footnote(results)}\n"
-
-
-def _footnote(results: Results) -> str:
-    model, method, grading = (results.settings[key] for key in ("model", "method", "grading"))
-    return (
-        f"Model {model}, method {method}, grading {grading}. ± is half the width of the 95% interval. "
-        "Repaired: answers/confidences that took a forced continuation. Lost: unscorable."
-    )
-
-
-def _escape_markdown(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
-_LATEX_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-}
-
-
-def latex(results: Results) -> str:
-    """A LaTeX table for booktabs."""
-
-    def row(cells: list[str]) -> str:
-        return " & ".join("".join(_LATEX_SPECIAL.get(c, c) for c in cell) for cell in cells) + r" \\"
-
-    lines = [row(_cells(line)) for line in _lines(results)]
-    head = [
-        r"\begin{tabular}{ll" + "r" * (len(_HEADINGS) - 2) + "}",
-        r"\toprule",
-        row(list(_HEADINGS)),
-        r"\midrule",
-    ]
-    return "\n".join([*head, *lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def console() -> Console:
@@ -131,49 +29,50 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
 
 
+def terminal_table(table: Table) -> RichTable:
+    """A table as rich prints it."""
+    shown = RichTable(box=None, padding=(0, 2, 0, 0))
+    for column in table.columns:
+        shown.add_column(escape(column.title), justify="right" if column.numeric else "left", no_wrap=True)
+    for row in table.rows:
+        shown.add_row(*(escape(cell.text) for cell in row))
+    return shown
+
+
 def print_results(results: Results) -> None:
     """The table on the terminal."""
     out = console()
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for index, heading in enumerate(_HEADINGS):
-        table.add_column(heading, justify="left" if index < 2 else "right", no_wrap=True)
-    for line in _lines(results):
-        table.add_row(*map(escape, _cells(line)))
-    out.print(table)
-    out.print(escape(_footnote(results)), soft_wrap=True)
+    table = results_table(results)
+    out.print(terminal_table(table))
+    out.print(escape(table.caption), soft_wrap=True)
     for name, task in results.tasks.items():
         for part, count in task.unrepaired.items():
             out.print(escape(f"{name}: {count} without {part}: the server cannot continue a response"))
+        # A table of completions made elsewhere holds no log-probabilities: nothing is amiss there.
+        if task.without_logprobs and results.settings["method"] != "imported":
+            counts = f"{task.without_logprobs} of {task.completions}"
+            out.print(
+                escape(f"{name}: {counts} without log-probabilities: the server sent none that are valid")
+            )
     lost = {name: task.unscorable for name, task in results.tasks.items()} | dict(results.unscored)
     for name, reasons in lost.items():
         for reason, count in reasons.items():
             out.print(escape(f"{name}: {count} unscorable: {reason}"), soft_wrap=True)
+    for warning in results.warnings:
+        out.print(escape(f"warning: {warning}"), soft_wrap=True)
 
 
 def print_comparison(comparisons: Mapping[str, Comparison], notes: Sequence[str]) -> None:
     """Paired differences, second run minus first, with their intervals; and what else differs."""
     out = console()
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading, justify in (
-        ("task", "left"),
-        ("metric", "left"),
-        ("difference", "right"),
-        ("95% interval", "right"),
-    ):
-        table.add_column(heading, justify=justify)  # pyright: ignore[reportArgumentType]
-    table.add_column("p", justify="right")
-    table.add_column("better")
-    for task, comparison in comparisons.items():
-        for name, heading, more_is_better in _COLUMNS:
-            difference = comparison.metrics[name]
-            if difference.value is None or difference.low is None or difference.high is None:
-                table.add_row(escape(task), heading, "n/a", "", "", "")
-                continue
-            interval = escape(f"[{difference.low:+.4f}, {difference.high:+.4f}]")
-            p = "" if difference.p_value is None else f"{difference.p_value:.3f}"
-            side = _better(difference.low, difference.high, more_is_better)
-            table.add_row(escape(task), heading, f"{difference.value:+.4f}", interval, p, side)
-    out.print(table)
+    names = ("task", "metric", "difference", "95% interval", "p", "better")
+    headings = tuple(Heading(name, numeric=name in names[2:5]) for name in names)
+    rows = tuple(
+        tuple(map(Cell, (task, metric.text, *_difference(comparison.metrics[name], metric))))
+        for task, comparison in comparisons.items()
+        for name, metric in _COMPARED
+    )
+    out.print(terminal_table(Table("comparison", "", headings, rows)))
     questions = ", ".join(f"{task} {comparison.questions:,}" for task, comparison in comparisons.items())
     out.print(
         escape(f"second run minus first, on the problems both hold and could score: {questions}"),
@@ -183,7 +82,13 @@ def print_comparison(comparisons: Mapping[str, Comparison], notes: Sequence[str]
         out.print(escape(f"note: the runs differ in {note}"), soft_wrap=True)
 
 
-def _better(low: float, high: float, more_is_better: bool) -> str:
-    if low <= 0 <= high:
-        return "undecided"
-    return "second" if (low > 0) == more_is_better else "first"
+def _difference(difference: Difference, metric: Heading) -> tuple[str, str, str, str]:
+    """The difference, its interval, its p-value, and which run is better."""
+    value, low, high = difference.value, difference.low, difference.high
+    if value is None or low is None or high is None:
+        return "n/a", "", "", ""
+    better = (
+        "undecided" if low <= 0 <= high else "second" if (low > 0) == (metric.better == "up") else "first"
+    )
+    p = "" if difference.p_value is None else f"{difference.p_value:.3f}"
+    return f"{value:+.4f}", f"[{low:+.4f}, {high:+.4f}]", p, better

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell
 from rlcr.report.checking import ShapeError, estimate, items, mapping, maybe_numbers, numbers
 from rlcr.report.reading import EvalRun
 from rlcr.report.shapes import Axis, Band, Figure, Layer, Line, Panel, axis, number
-from rlcr.report.tables import Cell, Column, Table, estimate_cell
 
 Having = Sequence[tuple[int, EvalRun, Mapping[str, Any]]]
 
@@ -215,31 +215,33 @@ def differences(having: Having) -> Table | None:
             for name, value in mapping(told.get("minus_majority", {}), f"{task}, minus_majority").items():
                 if isinstance(value, Mapping) and value.get("value") is None:
                     continue
-                middle, low, high = estimate(value, f"{task}, {name}")
-                cell = estimate_cell(
-                    middle, *(None if math.isnan(end) else end for end in (low, high)), sign=True
-                )
-                mark = "better" if low > 0 else "worse" if high < 0 else ""
                 rows.append(
                     (
                         Cell(run.label, series=colour),
                         Cell(str(task)),
                         Cell(str(name)),
                         Cell(str(told.get("most", "?"))),
-                        Cell(cell.text, cell.value, cell.low, cell.high, mark, sign=True),
+                        difference_cell(*estimate(value, f"{task}, {name}"), "up"),
                     )
                 )
     if not rows:
         return None
     columns = (
-        Column("Run", numeric=False),
-        Column("Task", numeric=False),
-        Column("Choose by", numeric=False),
-        Column("N"),
-        Column("Δ Accuracy", "up", interval=True),
+        Heading("Run", numeric=False),
+        Heading("Task", numeric=False),
+        Heading("Choose by", numeric=False),
+        Heading("N"),
+        Heading("Δ Accuracy", "up", interval=True),
     )
     caption = "On the same resamples of the questions. Marked: those whose interval leaves out 0."
     return Table("votes-minus-majority", "Against a plain majority", columns, tuple(rows), caption)
+
+
+def _stored_cell(stored: Mapping[str, Any], name: str, task: str) -> Cell:
+    value = mapping(stored.get(name), f"{task}, {name}")
+    if value.get("value") is None:
+        return Cell("n/a", note=str(value.get("note", "")))
+    return estimate_cell(*estimate(value, f"{task}, {name}"))
 
 
 def adaptive_runs(having: Having) -> Table | None:
@@ -249,14 +251,7 @@ def adaptive_runs(having: Having) -> Table | None:
         rule = mapping(run.artefacts["adaptive.json"].get("rule"), "rule")
         for task, told in tasks.items():
             told = mapping(told, task)
-            cells = []
-            for name in ("samples", "accuracy", "first_round"):
-                value = mapping(told.get(name), f"{task}, {name}")
-                if value.get("value") is None:
-                    cells.append(Cell("n/a", note=str(value.get("note", ""))))
-                    continue
-                middle, low, high = estimate(value, f"{task}, {name}")
-                cells.append(estimate_cell(middle, *(None if math.isnan(e) else e for e in (low, high))))
+            cells = [_stored_cell(told, name, task) for name in ("samples", "accuracy", "first_round")]
             rows.append(
                 (
                     Cell(run.label, series=colour),
@@ -269,13 +264,13 @@ def adaptive_runs(having: Having) -> Table | None:
     if not rows:
         return None
     columns = (
-        Column("Run", numeric=False),
-        Column("Task", numeric=False),
-        Column("Safety"),
-        Column("Budget"),
-        Column("Samples used", "down", interval=True),
-        Column("Voted accuracy", "up", interval=True),
-        Column("Fixed N, first round", "up", interval=True),
+        Heading("Run", numeric=False),
+        Heading("Task", numeric=False),
+        Heading("Safety"),
+        Heading("Budget"),
+        Heading("Samples used", "down", interval=True),
+        Heading("Voted accuracy", "up", interval=True),
+        Heading("Fixed N, first round", "up", interval=True),
     )
     caption = (
         "Confidence-weighted votes of as many samples as each question took, and of the first round alone, "
@@ -291,27 +286,21 @@ def selection(having: Having) -> Table | None:
         wanted = run.artefacts["selective.json"].get("precision")
         for task, told in tasks.items():
             for check in items(mapping(told, task).get("checks"), f"{task}, checks"):
-                cells = []
-                for name in ("threshold", "precision", "coverage"):
-                    value = mapping(mapping(check, task).get(name), f"{task}, {name}")
-                    if value.get("value") is None:
-                        cells.append(Cell("n/a", note=str(value.get("note", ""))))
-                        continue
-                    middle, low, high = estimate(value, f"{task}, {name}")
-                    cells.append(estimate_cell(middle, *(None if math.isnan(e) else e for e in (low, high))))
-                answers = mapping(check, task).get("answers")
+                check = mapping(check, task)
+                cells = [_stored_cell(check, name, task) for name in ("threshold", "precision", "coverage")]
+                answers = check.get("answers")
                 cells.append(Cell("n/a" if answers is None else str(answers)))
                 rows.append((Cell(run.label, series=colour), Cell(str(task)), Cell(str(wanted)), *cells))
     if not rows:
         return None
     columns = (
-        Column("Run", numeric=False),
-        Column("Task", numeric=False),
-        Column("Wanted"),
-        Column("Threshold", interval=True),
-        Column("Precision", interval=True),
-        Column("Coverage", interval=True),
-        Column("Answers"),
+        Heading("Run", numeric=False),
+        Heading("Task", numeric=False),
+        Heading("Wanted"),
+        Heading("Threshold", interval=True),
+        Heading("Precision", interval=True),
+        Heading("Coverage", interval=True),
+        Heading("Answers"),
     )
     caption = (
         "The lowest confidence at which answers are right in the wanted share, chosen on one half of the "

@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rlcr.evaluate.measure import Measurement
 from rlcr.evaluate.score import Scores
 from rlcr.metrics import Estimate
+from rlcr.metrics.measurement import Measurement
+from rlcr.metrics.tables import estimate_text
 from rlcr.scoring import Incentives
 
 # What a reader should know of each metric; the order is that of the tables.
@@ -74,7 +75,7 @@ def _groups(measurement: Measurement) -> Table:
     ]
     rows.append(("average of groups", measurement.macro.n, measurement.macro.metrics))
     for name, n, metrics in rows:
-        table.add_row(escape(name), f"{n:,}", *(_plus_minus(metrics[metric]) for metric in _HEADLINE))
+        table.add_row(escape(name), f"{n:,}", *(estimate_text(metrics[metric]) for metric in _HEADLINE))
     return table
 
 
@@ -103,6 +104,8 @@ def print_scores(scores: Scores) -> None:
         console.print(f"read leniently: {bent}", soft_wrap=True)
     for reason, count in tally.unscorable.most_common():
         console.print(escape(f"unscorable: {count:,} x {reason}"), soft_wrap=True)
+    for warning in scores.warnings:
+        console.print(escape(f"warning: {warning}"), soft_wrap=True)
     if scores.strict:
         values = scores.strict.overall.metrics
         headline = ", ".join(f"{LABELS[name][0]} {number(values[name].value)}" for name in _HEADLINE)
@@ -149,9 +152,3 @@ def _interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
     return escape(f"[{estimate.low:.4f}, {estimate.high:.4f}]")
-
-
-def _plus_minus(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "n/a"
-    return f"{estimate.value:.3f}" + ("" if estimate.half_width is None else f" ±{estimate.half_width:.3f}")

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from rlcr.many.coherence import TaskCoherence
 from rlcr.many.selective import Selection
 from rlcr.many.vote import TaskVotes, Votes
-from rlcr.report.results import estimate_text
+from rlcr.metrics.tables import estimate_text
+from rlcr.report.results import console
 
-_PIPE_WIDTH = 200
 _MOST_COLUMNS = 6
-
-
-def _console() -> Console:
-    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
 
 
 def print_votes(votes: Votes) -> None:
     """Accuracy by N, differences, confidence of voted answers, and adaptive sampling."""
-    console = _console()
+    out = console()
     for name, task in votes.tasks.items():
-        console.print(_accuracy(name, task, votes.confidence))
+        out.print(_accuracy(name, task, votes.confidence))
         for line in _told(task):
-            console.print(escape(line), soft_wrap=True)
-        console.print()
+            out.print(escape(line), soft_wrap=True)
+        out.print()
 
 
 def _accuracy(name: str, task: TaskVotes, confidence: str) -> Table:
@@ -57,11 +51,12 @@ def _some(sizes: Sequence[int]) -> list[int]:
 
 def _told(task: TaskVotes) -> list[str]:
     told = task.scaling
-    within = told.within_question.value
+    within = told.within_question_by_answer.value
     lines = [
         *told.verdicts(),
         f"within-question discrimination {'n/a' if within is None else f'{within:.3f}'}"
-        " (a right sample is more confident than a wrong one of the same question; 0.5 is chance)",
+        " (a sample with a right answer is more confident than one with a wrong one of the same question;"
+        " 0.5 is chance)",
     ]
     for kind in task.confidence:
         auroc = "n/a" if kind.auroc is None else f"{kind.auroc:.3f}"
@@ -88,39 +83,39 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def print_coherence(tasks: Mapping[str, TaskCoherence]) -> None:
     """Sums and spreads of every task."""
-    console = _console()
+    out = console()
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("task", "mean sum", "above 1", "excess", "spread, responses", "spread, analyses"):
         table.add_column(heading, justify="left" if heading == "task" else "right")
     for name, told in tasks.items():
         table.add_row(escape(name), *(estimate_text(estimate) for estimate in told.summary().values()))
-    console.print(table)
+    out.print(table)
     for name, told in tasks.items():
-        console.print(escape(f"{name}: {_counts(told.counts)}"), soft_wrap=True)
+        out.print(escape(f"{name}: {_counts(told.counts)}"), soft_wrap=True)
 
 
 def print_selection(found: Selection, precision: float) -> None:
     """Both checks of every task."""
-    console = _console()
+    out = console()
     for name, reason in found.left_out.items():
-        console.print(escape(f"{name}: left out: {reason}"), soft_wrap=True)
+        out.print(escape(f"{name}: left out: {reason}"), soft_wrap=True)
     for name, told in found.tasks.items():
         for number, check in enumerate(told.checks, 1):
             where = f"{name}, chosen on half {number}, checked on half {3 - number}"
-            console.print(escape(f"{where}: {check.verdict(precision)}"), soft_wrap=True)
-        console.print(escape(f"{name}: {_counts(told.counts)}"), soft_wrap=True)
+            out.print(escape(f"{where}: {check.verdict(precision)}"), soft_wrap=True)
+        out.print(escape(f"{name}: {_counts(told.counts)}"), soft_wrap=True)
 
 
 def print_analyses(found: Mapping[str, Any]) -> None:
     """Brier score and ECE of one confidence, and of the mean of all."""
-    console = _console()
+    out = console()
     for name, curves in found["tasks"].items():
         for curve in curves:
             line = (
                 f"{name}: {curve['metric']} {curve['value'][0]:.3f} with one analysis,"
                 f" {curve['value'][-1]:.3f} with the mean of {curve['n'][-1]}"
             )
-            console.print(escape(line), soft_wrap=True)
-        console.print(escape(f"{name}: {_counts(found['details'][name])}"), soft_wrap=True)
+            out.print(escape(line), soft_wrap=True)
+        out.print(escape(f"{name}: {_counts(found['details'][name])}"), soft_wrap=True)
     lost = found["responses without a closed answer"]
-    console.print(f"{lost:,} responses have no closed answer to go on from")
+    out.print(f"{lost:,} responses have no closed answer to go on from")

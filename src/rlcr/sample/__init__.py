@@ -60,7 +60,8 @@ class Completion:
     ``logprobs`` are the log-probabilities of the sampled tokens under the untempered model (temperature 1),
     ``token_spans`` the characters of ``text`` that each token covers: a token that holds only a part of a
     character covers that character, the token that ends a response covers nothing. All three are empty
-    where a server does not return them.
+    where a server does not return them, or returns log-probabilities that are none
+    (:func:`rlcr.metrics.likelihood.sound_logprobs`).
     ``think_open`` says that the rendered prompt ended inside ``<think>``.
     """
 

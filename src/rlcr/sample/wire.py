@@ -5,7 +5,9 @@ What servers do differently, and what we make of it:
 *Log-probabilities.* Ours are those of the untempered model. vLLM returns these (its ``--logprobs-mode`` is
 ``raw_logprobs`` unless set), and at temperature 0 everybody does. SGLang divides by the temperature unless
 ``SGLANG_RETURN_ORIGINAL_LOGPROB`` is set, and OpenAI does not say what theirs are: do not compare across
-servers at other temperatures than 0 and 1. Token ids are not asked for: most servers refuse the question.
+servers at other temperatures than 0 and 1. NaN, infinities and values above 0 (but for rounding) are no
+log-probabilities: the completion then has none, as where a server returns none. Token ids are not asked for:
+most servers refuse the question.
 
 *Spans.* Exact, or there are none: where the tokens a server reports cannot be laid over its text, the
 completion has no logprobs. An end token, or what a stop string cut off, covers an empty span at the end.
@@ -27,6 +29,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from rlcr.metrics.likelihood import sound_logprobs
 from rlcr.prompts import ChatTokenizer, render_messages
 from rlcr.sample import Completion, Request, Sampling, Span, sendable
 
@@ -197,7 +200,7 @@ def _text(choice: object, stop: Sequence[str]) -> tuple[str, Literal["stop", "le
 
 
 def _tokens(choice: Mapping[str, Any]) -> tuple[list[bytes], list[float]]:
-    """The sampled tokens and their logprobs, both empty where one of them is missing."""
+    """The sampled tokens and their logprobs, both empty where one of them is missing or unsound."""
     logprobs = choice.get("logprobs") or {}
     try:
         if content := logprobs.get("content"):  # chat, and llama.cpp everywhere
@@ -207,11 +210,10 @@ def _tokens(choice: Mapping[str, Any]) -> tuple[list[bytes], list[float]]:
         else:
             texts = map(_token_bytes, logprobs.get("tokens") or ())
             pairs = list(zip(texts, logprobs.get("token_logprobs") or (), strict=True))
-    except (AttributeError, KeyError, TypeError, ValueError):
+        sound = sound_logprobs(None if logprob is None else float(logprob) for _, logprob in pairs)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise BrokenReplyError("the reply has malformed logprobs") from None
-    if any(logprob is None for _, logprob in pairs):
-        return [], []
-    return [token for token, _ in pairs], [float(logprob) for _, logprob in pairs]
+    return ([token for token, _ in pairs], sound) if sound else ([], [])
 
 
 def _token_bytes(token: str, data: Sequence[int] | None = None) -> bytes:

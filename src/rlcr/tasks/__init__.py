@@ -34,6 +34,7 @@ from rlcr.tasks.plumbing.settings import checked
 from rlcr.tasks.plumbing.source import SourceTable, given_data_dir
 from rlcr.tasks.plumbing.take import check_ids, take
 from rlcr.tasks.plumbing.task import Built, Task, TaskRequest, TaskSet
+from rlcr.verify.gym import require_origin
 
 TASKS: dict[str, Task] = {
     "hotpotqa": hotpotqa.TASK,
@@ -114,6 +115,27 @@ def load_with(
     return _task_set(request, task.build(request))
 
 
+def load_at_most(
+    name: str,
+    split: str,
+    limit: int | None,
+    *,
+    data_dir: Path | str | None,
+    verifier: str | None = None,
+    settings: Mapping[str, Any] = {},
+) -> TaskSet:
+    """The problems to evaluate on: as many as the paper uses, or ``limit`` if that is fewer."""
+
+    def built(size: int | None) -> TaskSet:
+        return load_with(
+            name, split, size=size, seed=0, data_dir=data_dir, verifier=verifier, settings=settings
+        )
+
+    whole = built(None)
+    # A smaller draw is part of a larger one, so that a trial run is the beginning of the whole.
+    return whole if limit is None or limit >= len(whole.problems) else built(limit)
+
+
 def is_built_file(name: str) -> bool:
     """Whether a name means a file of built problems rather than a task."""
     return name.endswith((".jsonl", ".jsonl.gz"))
@@ -129,7 +151,11 @@ def _load_built(
         task=path, split="as built", seed=seed, size=size, usual_size=None,
         verifier="as built", instruction="", settings={}, data_dir=None,
     )  # fmt: skip
-    return _task_set(request, take(SourceTable((Path(path),), Path(path).name), read_problems(path), request))
+    problems = read_problems(path)
+    for problem in problems:
+        if problem.verifier == "gym":
+            require_origin(problem)
+    return _task_set(request, take(SourceTable((Path(path),), Path(path).name), problems, request))
 
 
 def _request(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError, nearest
-from rlcr.problem import Problem
+from rlcr.problem import Problem, as_texts
 from rlcr.tasks.plumbing import hub
 from rlcr.tasks.plumbing.source import SourceTable, cell, text
 from rlcr.tasks.plumbing.tables import Row
@@ -77,9 +77,10 @@ def _problem(row: Row, number: int, request: TaskRequest) -> Problem:
 def _aliases(row: Row, column: str) -> tuple[str, ...]:
     cell(row, column)  # says which columns there are if this is none of them
     aliases = [alias for alias in row.samples(column, of_text=True) if not _missing(alias)]
-    if any(isinstance(alias, (dict, list)) for alias in aliases):
-        raise row.error(column, "expected one answer, or a list of aliases")
-    stripped = tuple(str(alias).strip() for alias in aliases if str(alias).strip())
+    try:
+        stripped = tuple(alias for text in as_texts(aliases) if (alias := text.strip()))
+    except ValueError as error:
+        raise row.error(column, str(error)) from None
     if not stripped:
         raise row.error(column, "no gold: the cell is empty")
     return stripped

@@ -51,7 +51,7 @@ def build(split: str, size: int | None, seed: int, *, dataset: str, **settings: 
             problem["question"],
             (problem["gold"],),
             "gym",
-            extras={"dataset": dataset, "settings": settings, "metadata": problem["metadata"]},
+            extras={name: value for name, value in problem.items() if name not in ("question", "gold")},
         )
         for problem in make_problems(dataset, settings, own_seed, size)
     ]

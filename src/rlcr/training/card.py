@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from rlcr.evaluate.methods import get_method
+from rlcr.metrics.tables import Cell, Heading, Table, markdown
 from rlcr.runs.store import write_whole
 from rlcr.tasks import TaskSet
 from rlcr.training.recipes import Resolved
@@ -18,6 +19,7 @@ def write_card(
     folder: Path,
     resolved: Resolved,
     task_set: TaskSet,
+    held_out: TaskSet | None,
     updates: Sequence[Mapping[str, Any]],
     evals: Sequence[Mapping[str, Any]],
 ) -> None:
@@ -36,14 +38,21 @@ def write_card(
         f" completions. It is asked with the `{method.prompt}` prompt and answers in the tags of the"
         f" `{method.format}` format; `rlcr eval --model THIS_FOLDER` knows that.\n",
         "## Data\n",
-        f"`{task_set.task}`, split `{task_set.split}`, {len(task_set.problems):,} problems from"
-        f" {task_set.source}; sha256 of the built set `{task_set.sha256}`.\n",
+        f"{_described(task_set)}\n",
+        f"Held out: {_described(held_out)}\n" if held_out else "",
         "## Results\n",
         _results(updates, evals),
         "## Recipe\n",
         _table(["setting", "value", "from"], [[s.name, s.value, s.source or s.origin] for s in said]),
     ]
     write_whole(folder / "README.md", "\n".join(section for section in sections if section))
+
+
+def _described(task_set: TaskSet) -> str:
+    return (
+        f"`{task_set.task}`, split `{task_set.split}`, {len(task_set.problems):,} problems from"
+        f" {task_set.source}; sha256 of the built set `{task_set.sha256}`."
+    )
 
 
 def _results(updates: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, Any]]) -> str:
@@ -57,13 +66,10 @@ def _results(updates: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, 
     return "On the completions of the last training update (sampled, not held out):\n\n" + _table(names, rows)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
+def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    columns = tuple(Heading(text, numeric=False) for text in headings)
+    return markdown(Table("", "", columns, tuple(tuple(map(_cell, row)) for row in rows)))
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "n/a"
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|").replace("\n", " ")
+def _cell(value: Any) -> Cell:
+    return Cell("n/a" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value))

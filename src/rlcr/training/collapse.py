@@ -1,4 +1,4 @@
-"""Warnings when a run collapses, with the reason and what to try.
+"""Warnings when a run collapses or cannot be graded, with the reason and what to try.
 
 Updates are noisy, so means over many are compared, and a change counts only when it is large *and* far
 outside the scatter of the updates themselves: a run with 8 completions an update is not alarmed by its noise.
@@ -13,6 +13,8 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from rlcr.verify.verdict import unscorable_warning
 
 # Updates in a mean of accuracy or reward. Prompts differ in difficulty, so these are the noisiest.
 TREND_WINDOW = 20
@@ -95,6 +97,7 @@ class CollapseWatch:
             _Trend(LEVEL_WINDOW) for _ in range(5)
         )
         self._top: float | None = None
+        self._unscorable: str | None = None
         self._said: set[str] = set()
         for line in earlier:
             self.observe(line)
@@ -109,6 +112,7 @@ class CollapseWatch:
             "empty answers": self._look_at_empty_answers(),
             "format": self._look_at_format(),
             "entropy": self._look_at_entropy(),
+            "unscorable": self._unscorable,
         }
         warnings = [text for kind, text in looks.items() if text and kind not in self._said]
         # Empty text is health. None is neither: not bad enough to warn, not good enough to have recovered.
@@ -123,6 +127,10 @@ class CollapseWatch:
             self._calibration.add(calibration)
         if (top := _number(line, "top_confidence")) is not None:
             self._top = top
+        # Of this update alone: it is no matter of chance.
+        if completions := _number(line, "completions"):
+            reasons = {line["unscorable_reason"] or "": line["unscorable"]}
+            self._unscorable = unscorable_warning(reasons, int(completions)) or ""
         well_formed = _number(line, "well_formed")
         for trend, value in (
             # Where few outputs are well-formed few confidences are left, and the format is what is wrong.

@@ -1,4 +1,4 @@
-"""The problems of a run: those whose prompts fit.
+"""The problems of a run: those to train on whose prompts fit, and those that are held out.
 
 Prompts over the limit are left out, counted and listed, never cut: a question without its end cannot be
 answered. More than one in a hundred is an error, since the run would then be one on other data.
@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.evaluate.methods import get_method
 from rlcr.problem import Problem
-from rlcr.prompts import Prompt, render
-from rlcr.tasks import TaskSet, load_with
-from rlcr.training.recipes.checks import check_problems, prompt_of
+from rlcr.prompts import Prompt, load_prompt, render
+from rlcr.tasks import TaskSet, load_at_most, load_with, overlap
+from rlcr.training.recipes.checks import check_problems, held_out_task, prompt_of
 from rlcr.training.recipes.settings import Recipe
 
 #: The share of prompts over the limit that is put up with.
@@ -64,6 +65,34 @@ def load_problems(recipe: Recipe, data_dir: Path | str | None = None) -> TaskSet
     return built
 
 
+def load_held_out(
+    recipe: Recipe, trained_on: Sequence[Problem], data_dir: Path | str | None = None
+) -> TaskSet | None:
+    """The problems of the held-out evaluation, none of which is trained on; None where there is none.
+
+    A question may still be asked in both, by two problems: the toy arms have few questions, with a new gold
+    at each draw. How many are, the notes say.
+    """
+    if recipe.eval_every is None:
+        return None
+    name, settings = held_out_task(recipe)
+    try:
+        built = load_at_most(name, recipe.eval_split, recipe.eval_size, data_dir=data_dir, settings=settings)
+        check_problems(built.problems)
+    except RlcrError as error:
+        raise RlcrError(f"eval_every: {error}") from None
+    ids = {problem.id for problem in trained_on}
+    if both := [problem.id for problem in built.problems if problem.id in ids]:
+        raise RlcrError(
+            f"eval_every: {len(both):,} of {len(built.problems):,} held-out problems are trained on, such as"
+            f" {both[0]}; name other problems with eval_task"
+        )
+    shared = overlap(tuple(trained_on), built.problems)
+    count = len(shared.exact) + len(shared.normalised)
+    note = f"{count:,} of these {len(built.problems):,} questions are asked in training too"
+    return replace(built, notes=(*built.notes, note)) if count else built
+
+
 def prepare_problems(recipe: Recipe, task_set: TaskSet, tokenizer: Any | None) -> PreparedData:
     """The problems whose prompts fit; raises if more than one in a hundred do not."""
     prepared = measure_problems(recipe, task_set, tokenizer)
@@ -104,6 +133,31 @@ def too_many(recipe: Recipe, prepared: PreparedData) -> str:
             " lower prompts, or take more problems"
         )
     return ""
+
+
+def check_positions(
+    recipe: Recipe, model: Any, data: PreparedData, held_out: TaskSet | None, tokenizer: Any
+) -> None:
+    """Raise if a prompt leaves the model no room to answer: the sampler would, in the middle of the run."""
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if positions is None:
+        return
+    longest = max(len(prompt.ids) for prompt in data.prompts)
+    if longest >= positions:
+        raise RlcrError(
+            f"{recipe.model} has {positions} positions, but the longest prompt has {longest} tokens: lower"
+            " max_prompt_tokens, over which prompts are left out"
+        )
+    if held_out is None:
+        return
+    method = get_method(recipe.method)  # evaluation asks with the method's prompt, not the recipe's own
+    prompt = load_prompt(method.prompt, format=method.format)
+    longest = max(len(one.ids) for one in render_prompts(prompt, held_out.problems, tokenizer))
+    if longest >= positions:
+        raise RlcrError(
+            f"eval_every: {recipe.model} has {positions} positions, but the longest held-out prompt has"
+            f" {longest} tokens: name other problems with eval_task"
+        )
 
 
 def render_prompts(prompt: Prompt, problems: Sequence[Problem], tokenizer: Any) -> Iterator[RenderedPrompt]:

@@ -14,36 +14,21 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate
 from rlcr.evaluate.results import RESULTS, load_results
 from rlcr.sample.local import LocalSampler
-from rlcr.tasks import is_built_file, load
-from rlcr.training.recipes.checks import check_problems
-from rlcr.training.recipes.settings import Recipe
+from rlcr.tasks import TaskSet
 from rlcr.training.saving import BEST, save_model
 
 #: Whether more is better.
 _DIRECTION = {"reward": 1, "accuracy": 1, "auroc": 1, "brier": -1, "ece": -1}
 
 
-def check_held_out(recipe: Recipe, data_dir: Path | str | None) -> None:
-    """Raise before anything is trained if the held-out problems cannot be had, or are not held out."""
-    if recipe.eval_every is None:
-        return
-    task = recipe.eval_task or recipe.task
-    if recipe.eval_task is None and is_built_file(task):
-        raise RlcrError(f"eval_every: {task} is what is trained on; name other problems with eval_task")
-    if recipe.eval_task is None and recipe.task_settings:
-        raise RlcrError("eval_every: a task with settings of its own needs an eval_task (`rlcr tasks build`)")
-    check_problems(load(task, recipe.eval_split, data_dir=data_dir).problems)
-
-
 class HeldOut(TrainerCallback):
     """Evaluates every so many updates, into ``evals/update-N``."""
 
-    def __init__(self, trainer: Any, out: Path, data_dir: Path | str | None) -> None:
-        self.trainer, self.recipe, self.out, self.data_dir = trainer, trainer.recipe, out, data_dir
+    def __init__(self, trainer: Any, out: Path, task_set: TaskSet) -> None:
+        self.trainer, self.recipe, self.out, self.task_set = trainer, trainer.recipe, out, task_set
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Evaluate if it is time."""
@@ -63,7 +48,7 @@ class HeldOut(TrainerCallback):
         model.eval()
         sampler = LocalSampler(model, self.trainer.processing_class, name=str(self.out))
         with self.trainer.accelerator.autocast():
-            evaluate(self._settings(), folder, data_dir=self.data_dir, sampler=sampler)
+            evaluate(self._settings(), folder, sampler=sampler, task_sets=[self.task_set])
         model.train(training)
         now = self._value(self.history()[-1])
         if now is not None and all(value is None or now > value for value in before):
@@ -73,7 +58,7 @@ class HeldOut(TrainerCallback):
         recipe = self.recipe
         return Settings(
             model=str(self.out),
-            tasks=(recipe.eval_task or recipe.task,),
+            tasks=(self.task_set.task,),
             method=recipe.method,
             split=recipe.eval_split,
             limit=recipe.eval_size,

@@ -58,7 +58,9 @@ def measure_update(rollouts: Sequence[Rollout], group: int, abstention: str = ""
     top_confidence_share  its share of the stated confidences; near 1 is a collapse
     of all rollouts
     well_formed           share that passes the strict reading                                   ↑
+    completions           how many there are
     unscorable            how many nobody could grade                                            ↓
+    unscorable_reason     the most common reason
     abstained             share that answers "I don't know", or what the task allows instead
     empty_answers         share with nothing between the answer tags                             ↓
     tokens_mean           mean length
@@ -71,6 +73,7 @@ def measure_update(rollouts: Sequence[Rollout], group: int, abstention: str = ""
     n = len(rollouts)
     scorable = [r for r in rollouts if r.reward is not None]
     rewards = np.array([r.reward for r in scorable], dtype=np.float64)
+    lost = Counter(r.reason for r in rollouts if r.reward is None)
     names = rollouts[0].parts if rollouts else ()
     stated = [r.confidence for r in rollouts if r.confidence is not None]
     tokens = [r.tokens for r in rollouts]
@@ -87,7 +90,9 @@ def measure_update(rollouts: Sequence[Rollout], group: int, abstention: str = ""
         **_calibration(scorable),
         **_spread(stated),
         "well_formed": _mean([r.well_formed for r in rollouts]),
+        "completions": n,
         "unscorable": n - len(scorable),
+        "unscorable_reason": next((reason for reason, _ in lost.most_common(1)), None),
         "abstained": abstained / n if n else None,
         "empty_answers": answers[""] / n if n else None,
         "zero_variance_groups": _zero_variance(rollouts, group),

@@ -18,7 +18,8 @@ _SECONDS_OF_SPEED = 3600.0
 class TrainingProgress:
     """Follows a run: how many updates, how long still, and reward, accuracy, ECE and length of the last.
 
-    Everything goes to standard error. ``done`` updates were there when a resumed run began.
+    Also how many of its answers nobody could grade, if any. Everything goes to standard error. ``done``
+    updates were there when a resumed run began.
     """
 
     def __init__(self, done: int, total: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -73,7 +74,8 @@ def status(line: Mapping[str, Any]) -> str:
         ("ece", "ECE {:.2f}"),
         ("tokens_mean", "{:.0f} tokens"),
     )
-    return " · ".join(text.format(line[key]) for key, text in shown if line.get(key) is not None)
+    parts = [text.format(line[key]) for key, text in shown if line.get(key) is not None]
+    return " · ".join([*parts, f"{lost:,} unscorable"] if (lost := line.get("unscorable")) else parts)
 
 
 def _clock_time(seconds: float) -> str:

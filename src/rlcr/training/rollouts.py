@@ -54,6 +54,8 @@ class Rollout:
     reward: float | None
     tokens: int
     truncated: bool
+    reason: str = ""
+    """Of the verdict, where it is not obvious. Files of earlier versions do not have it."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -102,6 +104,7 @@ def rollouts_of(
             reward=reward,
             tokens=int(count),
             truncated=bool(cut),
+            reason=verdict.reason,
         )
         for problem, sample, response, verdict, parts, reward, count, cut in rows
     ]

@@ -30,10 +30,10 @@ from rlcr.tasks import TASKS, TaskSet
 from rlcr.training.card import write_card
 from rlcr.training.checkpoint import CHECKPOINTS, last_whole, mark_whole, step_of
 from rlcr.training.collapse import CollapseWatch
-from rlcr.training.data import PreparedData, load_problems, prepare_problems
+from rlcr.training.data import PreparedData, check_positions, load_held_out, load_problems, prepare_problems
 from rlcr.training.embedded import EMBEDDED, build
 from rlcr.training.grpo import CalibrationTrainer
-from rlcr.training.heldout import HeldOut, check_held_out
+from rlcr.training.heldout import HeldOut
 from rlcr.training.measurements import UPDATES, UpdateLog, measure_update, read_updates
 from rlcr.training.preflight.device import check_machine, check_sharding, computes_in_bf16, device_of
 from rlcr.training.progress import TrainingProgress
@@ -50,6 +50,8 @@ from rlcr.training.saving import BEST, MODEL, lora_config, save_model
 from rlcr.training.update import Example
 
 TRAINING = "training.json"
+#: Settings of a run that are known once its problems are loaded.
+_FROM_DATA = ("data", "held_out")
 _PACKAGES = ("rlcr", "torch", "transformers", "trl", "accelerate", "peft", "datasets", "math-verify", "numpy")
 
 
@@ -74,41 +76,47 @@ def train_run(
     # They wait long for each other, since only the first one evaluates.
     state = PartialState(cpu=device == "cpu", timeout=timedelta(hours=12))
     check_start(resolved)
-    check_machine(recipe)
+    check_machine(recipe, device)
     check_micro_batch(recipe, state.num_processes)
+    args = grpo_config(recipe, out)
     if state.is_main_process:
         check_out(out, resume=resume)
     if recipe.model == EMBEDDED:
         with state.main_process_first():
             resolved = resolved.starting_from(str(build(recipe.seed)))
         recipe = resolved.recipe
+    settings = {"recipe": resolved.name, **recipe.model_dump(mode="json")}
+    if resume and state.is_main_process:
+        _check_same(out, settings, but=_FROM_DATA)
     tokenizer = load_tokenizer(recipe.model)
     task_set = load_problems(recipe, data_dir)
+    held_out = load_held_out(recipe, task_set.problems, data_dir)
     data = prepare_problems(recipe, task_set, tokenizer)
-    check_held_out(recipe, data_dir)
-    settings = {"recipe": resolved.name, **recipe.model_dump(mode="json"), "data": task_set.provenance()}
+    settings |= {"data": task_set.provenance(), "held_out": held_out.provenance() if held_out else None}
     with locked(out) if state.is_main_process else nullcontext():
         with state.main_process_first():
             if state.is_main_process:
                 _open_folder(out, settings, data, resume)
         checkpoint = last_whole(out / CHECKPOINTS) if resume else None
-        return _train(resolved, out, task_set, data, tokenizer, checkpoint, data_dir)
+        return _train(resolved, out, args, task_set, held_out, data, tokenizer, checkpoint)
 
 
 def _train(
     resolved: Resolved,
     out: Path,
+    args: GRPOConfig,
     task_set: TaskSet,
+    held_out_set: TaskSet | None,
     data: PreparedData,
     tokenizer: Any,
     checkpoint: Path | None,
-    data_dir: Path | str | None,
 ) -> TrainingResult:
     recipe, main = resolved.recipe, PartialState().is_main_process
     done = step_of(checkpoint) if checkpoint else 0
     # Trained weights stay in float32, where small steps do not round away; GPUs compute in bfloat16.
     dtype = "float32" if recipe.dtype == "auto" else recipe.dtype
     model, _ = load(recipe.model, device="cpu", dtype=dtype)
+    check_positions(recipe, model, data, held_out_set, tokenizer)
     examples = [Example(*pair) for pair in zip(data.problems, data.prompts, strict=True)]
     total = recipe.total_updates(len(examples))
     journal = _Journal(out, recipe, task_set, done, main)
@@ -119,7 +127,7 @@ def _train(
         examples=examples,
         observe=journal.observe,
         epochs_done=done // (len(examples) // recipe.prompts),
-        args=grpo_config(recipe, out),
+        args=args,
         train_dataset=dataset(examples),
         processing_class=tokenizer,
         peft_config=lora_config(recipe.lora),
@@ -127,7 +135,7 @@ def _train(
     )
     trainer.remove_callback(PrinterCallback)  # the progress bar says it better
     check_sharding(trainer, recipe)
-    held_out = HeldOut(trainer, out, data_dir) if recipe.eval_every else None
+    held_out = HeldOut(trainer, out, held_out_set) if held_out_set else None
     if held_out:
         trainer.add_callback(held_out)
     if done < total:
@@ -147,7 +155,7 @@ def _train(
         trained = trainer.accelerator.unwrap_model(trainer.model)
         save_model(trained, tokenizer, out / MODEL, method=recipe.method, weights=weights)
         for folder in [out / MODEL, *([best] if best else [])]:
-            write_card(folder, resolved, task_set, read_updates(out / UPDATES), evals)
+            write_card(folder, resolved, task_set, held_out_set, read_updates(out / UPDATES), evals)
     PartialState().wait_for_everyone()
     return TrainingResult(out, out / MODEL, read_updates(out / UPDATES), evals, best)
 
@@ -163,9 +171,18 @@ def _open_folder(out: Path, settings: dict[str, Any], data: PreparedData, resume
         facts = {"settings": settings, "dropped": dropped, **run_facts(_PACKAGES)}
         write_whole(path, json.dumps(facts, indent=2) + "\n")
         return
+    _check_same(out, settings)
+
+
+def _check_same(out: Path, settings: dict[str, Any], but: Sequence[str] = ()) -> None:
+    """Raise if a run was begun with other settings. Some may not be known yet."""
+    path = out / TRAINING
     if not path.exists():
         raise RlcrError(f"{out}: not a training run (it has no {TRAINING})")
-    check_same(out, json.loads(path.read_text(encoding="utf-8"))["settings"], settings)
+    before = json.loads(path.read_text(encoding="utf-8"))["settings"]
+    check_same(
+        out, *({name: value for name, value in s.items() if name not in but} for s in (before, settings))
+    )
 
 
 # --- what the trainer needs -------------------------------------------------------------------------

@@ -27,13 +27,18 @@ def save_model(
     weights: Any = None,
     texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a model with its tokenizer, adapters merged; a folder that was there is replaced.
+    """Write a model with its tokenizer, adapters merged (in float32); a folder that was there is replaced.
 
     ``method`` is the one that it was trained for, ``weights`` are given where processes hold a part each, and
     ``texts`` are further files.
     """
     if hasattr(model, "merge_and_unload"):
-        model, weights = deepcopy(model).merge_and_unload(), None
+        import torch
+
+        merged = deepcopy(model)
+        if merged.dtype in (torch.bfloat16, torch.float16):
+            merged = merged.float()  # what adapters learn is small, and would round away in their base
+        model, weights = merged.merge_and_unload(), None
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     texts = dict(texts or {})

@@ -100,6 +100,7 @@ def train_sft(
     """
     out = Path(out)
     settings.check(processes())
+    need("training", "datasets", "peft", "trl")
     rows, method = read_data(Path(settings.data))
     if resume:
         open_run(out)  # a misspelt folder must not be made by locking it
@@ -217,7 +218,6 @@ def make_trainer(
     callbacks: Sequence[Any] = (),
 ) -> Any:
     """TRL's trainer, ready to start."""
-    need("training", "datasets", "peft", "trl")
     from datasets import Dataset, disable_progress_bars
     from transformers import PrinterCallback, set_seed
     from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]

@@ -8,11 +8,12 @@ sympy, math-verify and reasoning-gym.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
-from rlcr.errors import RlcrError, nearest
+from rlcr.errors import RlcrError, named, nearest
 from rlcr.problem import Problem
 from rlcr.verify.choice import verify_choice
 from rlcr.verify.exact import normalise, verify_exact
@@ -20,7 +21,9 @@ from rlcr.verify.gym import verify_gym
 from rlcr.verify.judge import Message, TextModel, make_judge
 from rlcr.verify.math import verify_math
 from rlcr.verify.paper import verify_paper
-from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Outcome, Verdict, Verifier
+from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Outcome, Verdict, Verifier, of_responses
+
+log = logging.getLogger(__name__)
 
 Grading = Literal["strict", "paper"]
 
@@ -49,6 +52,7 @@ __all__ = [
     "get_verifier",
     "make_judge",
     "normalise",
+    "of_responses",
     "verify",
 ]
 
@@ -72,7 +76,9 @@ def verify(
 ) -> list[Verdict]:
     """A verdict for each answer, in order, each by the verifier its own problem names.
 
-    Problems whose verifier is ``judge`` need ``judge``, made by :func:`make_judge`.
+    Problems whose verifier is ``judge`` need ``judge``, made by :func:`make_judge`. An answer on which its
+    verifier raises is unscorable, with the exception as the reason; the others are not harmed. What the
+    caller got wrong (a name, a missing judge: :class:`RlcrError`) is raised.
 
     >>> problem = Problem("1", "Who sang Yesterday?", ("The Beatles",), "exact")
     >>> verify([problem, problem], ["beatles", None])
@@ -87,9 +93,32 @@ def verify(
     chosen = {name: _choose(name, grading, judge, problems[rows[0]]) for name, rows in rows_of.items()}
     verdicts: dict[int, Verdict] = {}
     for name, rows in rows_of.items():
-        found = chosen[name]([problems[row] for row in rows], [answers[row] for row in rows])
-        verdicts.update(zip(rows, found, strict=True))
+        some = _verdicts(chosen[name], [problems[row] for row in rows], [answers[row] for row in rows])
+        verdicts.update(zip(rows, some, strict=True))
     return [verdicts[row] for row in range(len(problems))]
+
+
+def _verdicts(
+    verifier: Verifier, problems: Sequence[Problem], answers: Sequence[str | None]
+) -> list[Verdict]:
+    """What a verifier says, halving a batch on which it raises until only the answers to blame are left.
+
+    By halves and not one by one, since the verifiers that are slow are fast on batches.
+    """
+    try:
+        return verifier(problems, answers)
+    except RlcrError:
+        raise
+    except Exception as error:
+        if len(problems) == 1:
+            reason = f"the verifier failed: {named(error)}"
+            log.debug("problem %s: %s", problems[0].id, reason, exc_info=True)
+            return [Verdict("unscorable", reason)]
+        half = len(problems) // 2
+        return [
+            *_verdicts(verifier, problems[:half], answers[:half]),
+            *_verdicts(verifier, problems[half:], answers[half:]),
+        ]
 
 
 def _choose(name: str, grading: Grading, judge: Verifier | None, example: Problem) -> Verifier:

@@ -1,4 +1,8 @@
-"""The process in which reasoning-gym runs: makes problems, and scores answers to them.
+"""The process in which reasoning-gym runs: makes problems, checks that a problem is one of them, and scores.
+
+Scorers call ``eval`` and sympy's parser on golds and metadata as well as on answers, so :func:`score` is only
+for problems that were made here or have passed :func:`check`. Settings end up in ``eval`` too (operators and
+variables do), so they are numbers and known words, and nothing else.
 
 Run as ``python -m rlcr.verify._gym_worker`` by :mod:`rlcr.verify.gym`, which says why it exists, under the
 limits of :mod:`rlcr.verify._process`.
@@ -7,13 +11,14 @@ limits of :mod:`rlcr.verify._process`.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import json
 import math
 import random
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 from rlcr.errors import RlcrError, nearest
 from rlcr.verify._process import serve
@@ -67,19 +72,27 @@ _KNOWN_NAME = re.compile(r"[A-MPRT-Za-z]|pi|exp|log|ln|sqrt|Abs|a?(?:sin|cos|tan
 #: Datasets whose scorer gives 1.0 for "nan", by way of min(1.0, nan).
 _FOND_OF_NAN = frozenset(("complex_arithmetic",))
 
+#: Settings that take other words than those the dataset lists, and what these look like. All other texts must
+#: be words that the dataset itself declares: operators are evaluated, and ``data_file`` is a path.
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+_VARIABLE = re.compile(r"[A-Za-z]")
+_FREE_WORDS = {
+    "delimiter": re.compile(r"[ .,;:!?]"),
+    "female_names": _WORD,
+    "male_names": _WORD,
+    "static_font": _WORD,
+    "static_word": _WORD,
+    "symbols": _VARIABLE,
+    "variables": _VARIABLE,
+}
+
 #: So many more bad problems than good ones are put up with.
 _PATIENCE = 20
 
 
 def make(dataset: str, settings: Entry, seed: int, size: int) -> Reply:
     """The first ``size`` problems of a dataset whose gold passes the scorer."""
-    import reasoning_gym
-
-    config = _config(dataset, settings)
-    try:
-        made = reasoning_gym.create_dataset(dataset, **config, seed=seed, size=size)
-    except (AssertionError, TypeError, ValueError) as error:
-        raise RlcrError(f"gym {dataset}: the settings do not fit: {error or type(error).__name__}") from error
+    made = _dataset(dataset, json.dumps(settings), seed, size)
     problems: list[Entry] = []
     faults: list[str] = []
     index = 0
@@ -113,8 +126,32 @@ def _make_one(dataset: str, made: Any, seed: int, index: int) -> tuple[Entry | N
     return {"index": index, "question": entry["question"], "gold": gold, "metadata": metadata}, ""
 
 
+def check(
+    dataset: str, settings: Entry, seed: int, size: int, index: int, question: str, gold: str, metadata: Any
+) -> Reply:
+    """Is a problem the one that its seed gives? ``fault`` says what differs, and is empty if nothing does."""
+    given = {"question": question, "gold": gold, "metadata": metadata}
+    problem, fault = _remake(dataset, json.dumps(settings), seed, size, index)
+    origin = f"problem {index} of {dataset}, seed {seed}"
+    if problem is None:
+        return {"fault": f"{origin}, {fault}"}
+    # As text, since True == 1 == 1.0.
+    differing = [name for name in given if _canonical(given[name]) != _canonical(problem[name])]
+    return {"fault": f"not {origin}: {' and '.join(differing)} differ" if differing else ""}
+
+
+@lru_cache(maxsize=256)
+def _remake(dataset: str, settings: str, seed: int, size: int, index: int) -> tuple[Entry | None, str]:
+    # Kept, since a problem that is refused comes back with its next answer.
+    return _make_one(dataset, _dataset(dataset, settings, seed, size), seed, index)
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
 def score(dataset: str, settings: Entry, question: str, gold: str, metadata: Any, answer: str) -> Reply:
-    """The score of an answer, or ``raised`` where the scorer broke down."""
+    """The score of an answer, or ``raised`` where the scorer broke down. The problem has been checked."""
     entry = _entry(question, gold, metadata)
     if dataset in _ACCEPTED:
         return {"score": float(answer in _ACCEPTED[dataset](entry))}
@@ -123,7 +160,9 @@ def score(dataset: str, settings: Entry, question: str, gold: str, metadata: Any
     if dataset in _FOND_OF_NAN and "nan" in answer.lower():
         return {"score": 0.0}
     try:
-        given = float(_scorer(dataset, json.dumps(settings))(answer, entry))
+        given = float(_scorer(dataset, json.dumps(settings)).score_answer(answer, entry))
+    except MemoryError:  # much of it may still be taken: the process ends, and the next job gets a new one
+        raise
     except Exception as error:  # what the parent says of it depends on whether the gold raises too
         return {"raised": f"{type(error).__name__}: {error}"[:200]}
     return {"score": given if math.isfinite(given) else 0.0}
@@ -138,8 +177,27 @@ def is_formula(text: str) -> bool:
     return bool(_FORMULA.fullmatch(text)) and all(map(_KNOWN_NAME.fullmatch, _NAME.findall(text)))
 
 
+@lru_cache(maxsize=64)
+def _dataset(dataset: str, settings: str, seed: int, size: int) -> Any:
+    """The library's own object. One dataset (acre) gives other problems at another size."""
+    import reasoning_gym
+
+    config = _config(dataset, json.loads(settings))
+    try:
+        return reasoning_gym.create_dataset(dataset, **config, seed=seed, size=size)
+    except Exception as error:  # each dataset has its own way to say that it does not like its settings
+        raise RlcrError(
+            f"gym {dataset}: the settings do not fit: {str(error) or type(error).__name__}"
+        ) from error
+
+
+def _scorer(dataset: str, settings: str) -> Any:
+    # Some scorers read the settings; none reads the seed or the size.
+    return _dataset(dataset, settings, 0, 500)
+
+
 def _config(dataset: str, settings: Entry) -> Entry:
-    """The settings, once the dataset is known to exist and to have them."""
+    """The settings, once the dataset is known to exist, to have them, and to take such values."""
     from reasoning_gym.factory import DATASETS
 
     if dataset in REFUSED:
@@ -148,20 +206,42 @@ def _config(dataset: str, settings: Entry) -> Entry:
         usable = sorted(set(DATASETS) - set(REFUSED))
         raise RlcrError(f"gym: unknown dataset {dataset!r}: {nearest(dataset, usable)}")
     _, config = DATASETS[dataset]
-    known = sorted({field.name for field in dataclasses.fields(config)} - {"seed", "size"})
-    for name in settings:
-        if name not in known:
-            raise RlcrError(f"gym {dataset}: unknown setting {name!r}: {nearest(name, known)}")
+    fields = {field.name: field for field in dataclasses.fields(config) if field.name not in ("seed", "size")}
+    defaults = config()
+    for name, value in settings.items():
+        if name not in fields:
+            raise RlcrError(f"gym {dataset}: unknown setting {name!r}: {nearest(name, sorted(fields))}")
+        words = _declared_words(getattr(defaults, name)) | _declared_words(get_args(fields[name].type))
+        if fault := _unfit(value, words, _FREE_WORDS.get(name)):
+            raise RlcrError(f"gym {dataset}: the settings do not fit: {name} {fault}")
     return settings
 
 
-@lru_cache(maxsize=64)
-def _scorer(dataset: str, settings: str) -> Callable[[str, Entry], float]:
-    import reasoning_gym
+def _declared_words(value: Any) -> set[str]:
+    """The texts in a default value or in the arguments of a type: what a setting may name."""
+    match value:
+        case enum.Enum():
+            return _declared_words([member.value for member in type(value)])
+        case str():
+            return {value}
+        case list() | tuple():
+            return {word for item in value for word in _declared_words(item)}
+    return set()
 
-    # Some scorers read the settings; none reads the seed or the size.
-    config = _config(dataset, json.loads(settings))
-    return reasoning_gym.create_dataset(dataset, **config, seed=0).score_answer
+
+def _unfit(value: Any, words: set[str], free: re.Pattern[str] | None) -> str:
+    """Why a value from a file must not reach the library; empty if it may."""
+    match value:
+        case None | bool() | int():
+            return ""
+        case float() if math.isfinite(value):
+            return ""
+        case str() if value in words or (free and free.fullmatch(value)):
+            return ""
+        case list():
+            return next(filter(None, (_unfit(item, words, free) for item in value)), "")
+    known = ", ".join(map(repr, sorted(words))) or ("single words" if free else "numbers")
+    return f"takes {known[:200]}, not {value!r:.60}"
 
 
 def _entry(question: str, gold: str, metadata: Any) -> Entry:
@@ -212,7 +292,7 @@ def unpack(value: Any) -> Any:
     return value
 
 
-_JOBS: dict[str, Callable[..., Reply]] = {"make": make, "score": score}
+_JOBS: dict[str, Callable[..., Reply]] = {"make": make, "check": check, "score": score}
 
 
 def answer(job: dict[str, Any]) -> Reply:
@@ -223,7 +303,17 @@ def answer(job: dict[str, Any]) -> Reply:
         return {"error": str(error)}
 
 
+def fault() -> str | None:
+    """The self-test: a right answer and a wrong one."""
+    problem = {"dataset": "chain_sum", "settings": {}, "question": "2 + 3 =", "gold": "5", "metadata": {}}
+    for given, right in (("5", True), ("6", False)):
+        found = answer({"do": "score", "answer": given, **problem})
+        if (found.get("score") == 1.0) is not right:
+            return f"chain_sum of reasoning-gym, where 2 + 3 = {given}, scores {found}"
+    return None
+
+
 if __name__ == "__main__":
     import reasoning_gym  # noqa: F401 (slow, so it is done before the first job comes)
 
-    serve(answer, memory=MEMORY_BYTES)
+    serve(answer, memory=MEMORY_BYTES, fault=fault)

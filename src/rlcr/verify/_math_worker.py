@@ -5,9 +5,9 @@ Run as ``python -m rlcr.verify._math_worker`` by :mod:`rlcr.verify._math_pool`, 
 
 What would take sympy for ever is told beforehand, by cheap bounds on the formula (:func:`too_large`): an
 answer of that kind is wrong, not unscorable, so that it is no way to escape a penalty. The bounds are on
-size, not on difficulty. What remains, and ends as a time-out, which is unscorable: a small formula on which a
-method of sympy itself runs on (one integral without a known value, a limit, a sum without end), and a sum or
-product of powers whose exponents grow with the index.
+size, not on difficulty. What remains, and ends as a time-out: a small formula on which a method of sympy
+itself runs on (one integral without a known value, a limit, a sum without end), and a sum or product of
+powers whose exponents grow with the index. Then :func:`check_gold` tells whose fault it is.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import sympy
 from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
 from math_verify import LatexExtractionConfig, parse, verify
+from sympy.core.relational import Relational
 
 from rlcr.verify._formula import formula, formulas
 from rlcr.verify._process import serve
@@ -38,7 +39,13 @@ _TERMS_A_DENOMINATOR_TERM = 4
 # An integral is as hard as several functions, one in the other.
 _INTEGRAL_NESTING = 3
 
+UNREADABLE_GOLD = "gold does not parse"
+TOO_LARGE_GOLD = "gold is too large to evaluate"
+
 _FORMULA = (LatexExtractionConfig(),)
+# What a percent sign is read as, and what golds are compared with to see how long that takes.
+_PERCENT = sympy.UnevaluatedExpr(sympy.Rational(1, 100))
+_NUMBER = sympy.Float("98765.4321")
 
 Reply = tuple[str, str]
 
@@ -47,7 +54,7 @@ def compare(golds: Iterable[str], answer: str) -> Reply:
     """Outcome and reason for an answer against the aliases of a gold, both sides read as formulas."""
     read_golds = [read for gold in golds if (read := _read_gold(gold)) is not None]
     if not read_golds:
-        return "unscorable", "gold does not parse"
+        return "unscorable", UNREADABLE_GOLD
     read_answers = [read for text in formulas(answer) if (read := _read(text)) is not None]
     if not read_answers:
         return "wrong", "answer does not parse"
@@ -60,7 +67,36 @@ def compare(golds: Iterable[str], answer: str) -> Reply:
         return "wrong", "answer is too large to evaluate"
     if any(_equal(gold, answer) for gold in small_golds for answer in small_answers):
         return "correct", ""
-    return ("wrong", "") if small_golds else ("unscorable", "gold is too large to evaluate")
+    return ("wrong", "") if small_golds else ("unscorable", TOO_LARGE_GOLD)
+
+
+def check_gold(gold: str) -> Reply:
+    """Whether a gold can be compared, as "correct": then an answer that cannot be is itself to blame.
+
+    The gold is compared with itself and, since that takes no evaluation, each part of it with a number.
+    """
+    read = _read_gold(gold)
+    if read is None:
+        return "unscorable", UNREADABLE_GOLD
+    if too_large(read):
+        return "unscorable", TOO_LARGE_GOLD
+    if not _equal(read, read):
+        return "unscorable", "gold does not equal itself"
+    for part in _parts(read):
+        simple = isinstance(part, Relational)
+        _equal(part, part.func(sympy.Symbol("x"), _NUMBER, evaluate=False) if simple else _NUMBER)
+    return "correct", ""
+
+
+def _parts(tree: Any) -> Iterator[sympy.Basic]:
+    """The relations in a formula, and the expressions that those, sets, tuples and matrices are made of."""
+    if isinstance(tree, Relational):
+        yield tree
+    if isinstance(tree, sympy.Expr) and not isinstance(tree, sympy.MatrixBase):
+        yield tree
+    else:
+        for argument in tree if isinstance(tree, sympy.MatrixBase) else _arguments(tree):
+            yield from _parts(argument)
 
 
 def compare_as_authors(golds: Iterable[str], answer: str) -> Reply:
@@ -225,21 +261,53 @@ def _read_gold(gold: str) -> sympy.Basic | None:
 
 
 def _equal(gold: sympy.Basic, answer: sympy.Basic) -> bool:
+    """By math-verify, but for percentages: to it 700% is 7 and, without the sign, 700.
+
+    A gold that is written as a percentage may be answered without the sign.
+    """
+    if not gold.has(_PERCENT):
+        return _same(gold, _with_percent(answer, 100))
+    golds = [_with_percent(gold, 100), *([] if answer.has(_PERCENT) else [_with_percent(gold, 1)])]
+    return any(_same(gold, _with_percent(answer, 100)) for gold in golds)
+
+
+def _with_percent(tree: sympy.Basic, divisor: int) -> sympy.Basic:
+    """The formula with every percent sign as a division by ``divisor``."""
+    return tree.xreplace({_PERCENT: sympy.Rational(1, divisor)}) if tree.has(_PERCENT) else tree
+
+
+def _same(gold: sympy.Basic, answer: sympy.Basic) -> bool:
     return verify(gold, answer, timeout_seconds=None)
 
 
 def answer(job: dict[str, Any]) -> Reply:
-    """The reply to one job of :mod:`rlcr.verify._math_pool`."""
+    """The reply to one job of :mod:`rlcr.verify._math_pool`.
+
+    Without memory the process ends, and the next job gets a new one: much of it may still be taken.
+    """
+    if "check" in job:
+        return check_gold(job["check"])
     kind = compare_as_authors if job["paper"] else compare
     try:
         return kind(job["golds"], job["answer"])
     except RecursionError:  # a thousand minus signs, say: nesting without brackets
         return "wrong", "answer is nested too deeply"
-    except MemoryError:
-        return "unscorable", "verifier ran out of memory"
+
+
+def fault() -> str | None:
+    """The self-test: one equal pair and one that is not."""
+    for given, expected in (("0.5", "correct"), ("0.6", "wrong")):
+        outcome, reason = answer({"golds": [r"\frac{1}{2}"], "answer": given, "paper": False})
+        if outcome != expected:
+            found = f"{outcome}, {reason}" if reason else outcome
+            return (
+                f"{given} against 1/2 should be {expected} and is {found}; math-verify does not work here"
+                " (too little memory, see `ulimit -v`, or packages that do not fit together)"
+            )
+    return None
 
 
 if __name__ == "__main__":
     # math-verify warns, once for each worker, that its own time limits are off.
     logging.disable(logging.CRITICAL)
-    serve(answer, memory=MEMORY_BYTES)
+    serve(answer, memory=MEMORY_BYTES, fault=fault)

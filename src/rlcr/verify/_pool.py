@@ -16,9 +16,12 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from rlcr.verify._process import Worker
+from rlcr.verify._process import Worker, WorkerLost
 
+# Each takes 80 MB, and up to its limit of some GB on a bad job: more would need a large part of a machine.
 _MAX_WORKERS = 16
+# A worker that is lost says nothing about its job, which another worker gets.
+_ATTEMPTS = 5
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -38,14 +41,25 @@ class Pool:
 
     def _begin(self) -> None:
         self._free = threading.BoundedSemaphore(self.size)
+        self._closings = 0
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
 
     def ask(self, job: Any, limit: float | None) -> Any:
-        """One worker's reply. TimeoutError and WorkerStopped as in :meth:`Worker.ask`."""
-        with self._worker() as worker:
-            return worker.ask(job, limit)
+        """A worker's reply. TimeoutError and WorkerCrashed as in :meth:`Worker.ask`.
+
+        A job whose worker is lost goes to another; WorkerLost if several are, or when the pool is closed.
+        """
+        attempts, closings = 0, self._closings
+        while True:
+            attempts += 1
+            try:
+                with self._worker() as worker:
+                    return worker.ask(job, limit)
+            except WorkerLost:
+                if attempts == _ATTEMPTS or self._closings != closings:
+                    raise
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """``function`` of every item, in order, in as many threads as can ask workers at the same time."""
@@ -81,6 +95,7 @@ class Pool:
     def close(self) -> None:
         """Kill all workers. The pool may be used again afterwards: it starts new ones."""
         with self._lock:
+            self._closings += 1
             for worker in self._busy:
                 worker.process.kill()  # the thread that uses it does the rest
             while self._idle:

@@ -6,6 +6,10 @@ and GPUs), and asks. :mod:`rlcr.verify._pool` keeps several of them. POSIX only.
 
 The limit of a job is computing time, not time on the wall, so that the same job gets the same verdict on a
 busy machine. The kernel's clock enforces it in the worker, whether or not the parent is still there.
+
+How a worker ended tells whose doing it was. Out of time, out of memory, a crash: the job's. Killed by a
+signal that no job can cause (the kernel's out-of-memory killer sends one), or not given the processor: that
+of somebody else.
 """
 
 from __future__ import annotations
@@ -25,12 +29,39 @@ from rlcr.errors import RlcrError
 
 _START_SECONDS = 120.0
 # A worker stops itself after its limit of computing time. This many times as long by the clock on the wall,
-# and it is stuck in some other way.
-_PATIENCE = 10.0
+# and it is not being allowed to compute.
+_PATIENCE = 30.0
+# The time that a process takes to die once its pipes are closed.
+_DYING_SECONDS = 5.0
+
+# A BLAS library reserves about 40 MB of address space for each of its threads, one for each core. That is
+# counted against the limit of memory, and no job here is made faster by it.
+_ONE_THREAD = dict.fromkeys(
+    (
+        "OPENBLAS_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+    ),
+    "1",
+)
+
+# What a process brings upon itself. Any other signal comes from outside.
+_CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
 
 
 class WorkerStopped(Exception):
-    """The worker broke down: it crashed, or was killed."""
+    """The worker is gone, and the job is not done."""
+
+
+class WorkerCrashed(WorkerStopped):
+    """The job brought the worker down."""
+
+
+class WorkerLost(WorkerStopped):
+    """The job had no part in it: the worker was killed from outside, or got no time to compute."""
 
 
 class Worker:
@@ -42,7 +73,12 @@ class Worker:
             [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment},
+            env={
+                **os.environ,
+                **_ONE_THREAD,
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                **environment,
+            },
             # Ctrl-C is for us; the worker sees the end of its input.
             start_new_session=True,
         )
@@ -51,33 +87,55 @@ class Worker:
         self._jobs, self._replies = self.process.stdin.fileno(), self.process.stdout.fileno()
         self._poll = select.poll()
         self._poll.register(self._replies, select.POLLIN)
+        by_hand = f"to see why, run: {sys.executable} -m {module} < {os.devnull}"
         try:
-            self._receive(_START_SECONDS)
-        except (WorkerStopped, TimeoutError) as error:
+            fault = self._receive(_START_SECONDS)
+        except WorkerStopped as error:
+            self._bury()
+            if self._was_killed():
+                raise WorkerLost from error
+            raise RlcrError(f"the worker process did not start; {by_hand}") from error
+        except TimeoutError as error:
             self.kill()
-            by_hand = f"{sys.executable} -m {module} < {os.devnull}"
-            raise RlcrError(f"the worker process did not start; to see why, run: {by_hand}") from error
+            raise RlcrError(f"the worker process did not start in {_START_SECONDS:g} s; {by_hand}") from error
         except BaseException:
             self.kill()
             raise
+        if fault is not None:
+            self.kill()
+            raise RlcrError(f"a worker process cannot grade: {fault}; {by_hand}")
 
     def ask(self, job: Any, limit: float | None) -> Any:
         """The reply to a job that may compute for ``limit`` seconds; None is for ever.
 
-        TimeoutError (its time was up) and WorkerStopped leave the worker dead, and so does Ctrl-C: a late
-        reply would be taken for that of the next job.
+        TimeoutError (its time was up), WorkerCrashed and WorkerLost leave the worker dead, and so does
+        Ctrl-C: a late reply would be taken for that of the next job.
         """
         try:
             self._send([limit, job])
             return self._receive(None if limit is None else limit * _PATIENCE + _PATIENCE)
-        except WorkerStopped:
+        except TimeoutError:
             self.kill()
+            raise WorkerLost from None
+        except WorkerStopped:
+            self._bury()
             if self.process.returncode == -signal.SIGPROF:
                 raise TimeoutError from None
-            raise
+            raise (WorkerLost if self._was_killed() else WorkerCrashed) from None
         except BaseException:
             self.kill()
             raise
+
+    def _bury(self) -> None:
+        """End a process whose pipe has closed, without hiding what it is dying of."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(_DYING_SECONDS)
+        self.kill()
+
+    def _was_killed(self) -> bool:
+        """Whether the process, now dead, was ended by somebody else."""
+        code = self.process.returncode
+        return code < 0 and -code not in _CRASHES
 
     def _send(self, message: Any) -> None:
         rest = memoryview(json.dumps(message).encode() + b"\n")
@@ -116,22 +174,23 @@ class Worker:
                 pipe.close()
 
 
-def serve(answer: Callable[[Any], Any], *, memory: int) -> None:
-    """The worker's side: answer jobs until the end of input, with at most ``memory`` bytes.
+def serve(answer: Callable[[Any], Any], *, memory: int, fault: Callable[[], str | None]) -> None:
+    """The worker's side: answer jobs until the end of input, with ``memory`` bytes for them.
 
-    Called when all slow imports are done: the first line out says that jobs may come.
+    Called when all slow imports are done. ``fault`` is the self-test, under the memory limit of the jobs: it
+    says what is wrong with this worker, which then gets no jobs. That is the first line out; null is health.
     """
-    # Some systems have no such limit; time is limited all the same.
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    _limit_memory(memory)
     # Libraries print, on both streams; that must not get among the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    print(json.dumps("ready"), file=replies, flush=True)
+    try:
+        unfit = fault()
+    except Exception as error:
+        unfit = f"its self-test ended in {error!r}"
+    print(json.dumps(unfit), file=replies, flush=True)
     for line in sys.stdin:
         limit, job = json.loads(line)
         # Nobody handles SIGPROF, so it ends the process, even in the middle of a long C call.
@@ -139,3 +198,14 @@ def serve(answer: Callable[[Any], Any], *, memory: int) -> None:
         reply = answer(job)
         signal.setitimer(signal.ITIMER_PROF, 0)
         print(json.dumps(reply), file=replies, flush=True)
+
+
+def _limit_memory(memory: int) -> None:
+    """Allow so many bytes beyond those in use: how many the imports take depends on the machine."""
+    # Some systems have no such limit; time is limited all the same.
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        with open("/proc/self/statm") as statm:
+            in_use = int(statm.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (in_use + memory, in_use + memory))

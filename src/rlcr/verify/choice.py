@@ -3,7 +3,7 @@
 Options come from ``problem.extras["choices"]`` (``{"A": "bank", …}``); without them, the gold's own letter
 and text are all that is known. A gold is a letter ("A"), the text of an option ("bank"), or both, as in the
 authors' "Option A which is : bank". An answer may be any of these, boxed, in bold, after "The answer is" or
-"Option", or a sentence that names one option by its marked letter, as in "It must be B) library."
+"Option", or a sentence that chooses one option by its letter, as in "It must be B) library."
 
 - A letter alone may be small. Before text it must be marked ("A) bank", "A. bank", "(a) bank"), since
   "a bank" is text.
@@ -14,7 +14,8 @@ authors' "Option A which is : bank". An answer may be any of these, boxed, in bo
   for an article ("ground" and "the ground" do occur in one question).
 - Options with word for word the same text are the same option.
 - A text against a gold that is a letter, where the options are not known, is unscorable.
-- More than one option ("A and B", "A) bank, C) mall") is wrong, and so is an answer that names none.
+- More than one option ("A and B", "A) bank, C) mall") is wrong, and so is an answer that names none or only
+  denies one ("not (B)"). "(A) is incorrect, so the answer is B" chooses B: :mod:`rlcr.verify._mentions`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import NamedTuple
 
 from rlcr.problem import Problem
 from rlcr.verify._formula import without_markup
+from rlcr.verify._mentions import chosen
 from rlcr.verify.exact import same_text
 from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
 
@@ -38,7 +40,6 @@ _LETTER = re.compile(r"[(\[]?([A-Za-z])[)\]]?")
 _LETTER_THEN_TEXT = re.compile(
     r"(?:\(?([A-Za-z])\s*\)|([A-Z])\s*[.:]|([A-Z])\s+(?=which is\b))\s*(?:which is\s*:?\s*)?(.+)", re.DOTALL
 )
-_MARKED_LETTER = re.compile(r"(?<![A-Za-z(])\(?([A-Z])\s*\)")
 
 
 class Named(NamedTuple):
@@ -77,17 +78,17 @@ def _verify_one(problem: Problem, answer: str | None) -> Verdict:
     choices = {str(key).upper(): str(text) for key, text in problem.extras.get("choices", {}).items()}
     if choices and not any(_letters(gold, choices) & choices.keys() for gold in golds):
         return Verdict("unscorable", "the gold names none of the choices")
+    known = bool(choices)
     choices = choices or {gold.letter: gold.text for gold in golds if gold.letter and gold.text}
     if answer is None or not answer.strip():
         return NO_ANSWER
     if answer.strip() in map(str.strip, problem.gold):
         return CORRECT
-    return _compare(read(answer), golds, choices, set(_MARKED_LETTER.findall(answer)))
+    return _compare(answer, golds, choices, known)
 
 
-def _compare(named: Named, golds: Sequence[Named], choices: Mapping[str, str], marked: set[str]) -> Verdict:
-    """``marked`` are the letters anywhere in the answer that look like "B)"."""
-    named, fault = _settled(named, choices, marked)
+def _compare(answer: str, golds: Sequence[Named], choices: Mapping[str, str], known: bool) -> Verdict:
+    named, fault = _settled(answer, choices, known)
     if fault:
         return Verdict("wrong", fault)
     letters = _letters(named, choices)
@@ -112,20 +113,24 @@ def option_of(answer: str, choices: Mapping[str, str]) -> frozenset[str]:
     ['B']
     """
     choices = {str(key).upper(): str(text) for key, text in choices.items()}
-    named, fault = _settled(read(answer), choices, set(_MARKED_LETTER.findall(answer)))
+    named, fault = _settled(answer, choices, bool(choices))
     return frozenset() if fault else frozenset(_letters(named, choices))
 
 
-def _settled(named: Named, choices: Mapping[str, str], marked: set[str]) -> tuple[Named, str]:
-    """What is named once letters inside a sentence are counted, and why it is no one option, if so."""
+def _settled(answer: str, choices: Mapping[str, str], known: bool) -> tuple[Named, str]:
+    """What an answer names, and why it is no one option, if so; ``known``: these are all the choices."""
+    named = read(answer)
     by_text = _with_text(named.text, choices)
-    if len(marked) > 1 and not by_text:
-        return named, "names more than one option"
     if named.letter and by_text and named.letter not in by_text:
         return named, "letter and text disagree"
-    if not named.letter and not by_text and marked:
-        named = Named(min(marked), None)
-    return named, ""
+    if by_text or (named.letter and not named.text):
+        return named, ""
+    letters = chosen(without_markup(answer), choices, only_these=known)
+    if letters is None:
+        return named, ""
+    if len(letters) != 1:
+        return named, "names more than one option" if letters else "names an option only to deny it"
+    return Named(letters.pop(), named.text), ""
 
 
 def _letters(named: Named, choices: Mapping[str, str]) -> set[str]:

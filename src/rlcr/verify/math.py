@@ -11,9 +11,14 @@ Different from the authors' grading, which never parses the gold, so that 0.5 an
   the bounds are in :mod:`rlcr.verify._math_worker`) unless the gold is that same expression. Were they
   unscorable, a policy could write them to escape its penalty.
 - Otherwise both are read as formulas (:mod:`rlcr.verify._formula`) and compared by math-verify: numbers to
-  6 decimals where one side is a float, ``x = 5`` equals ``5``, ``50\\%`` equals both ``0.5`` and ``50``.
-- An answer that does not parse is wrong. A gold that does not parse is unscorable, and so is a comparison
-  that does not end in time.
+  6 decimals where one side is a float, ``x = 5`` equals ``5``.
+- A percentage is its value: ``700%`` equals 7 and not 700. Only where the gold is written as one (``50%``)
+  may the sign be missing: 50 is then as good as 0.5 and ``50%``. And where the last sentence of the question
+  asks for a percentage, a bare gold is one: "By what percent …?" with gold 10 accepts ``10%``.
+- An answer that does not parse is wrong. A gold that does not parse is unscorable.
+- An answer on which the comparison does not end in time, takes all memory or crashes is wrong, if the gold
+  compares with itself and with a number; else that is unscorable. So it is when the processes that compare
+  are killed from outside, and those that replace them too.
 
 The comparison runs in another process (:mod:`rlcr.verify._math_pool`), which importing this does not start.
 """
@@ -36,14 +41,24 @@ MAX_DEPTH = 10
 
 # int() refuses more than 4,300 digits; nobody needs more than these.
 _INTEGER = re.compile(r"-?[0-9]{1,400}")
+_PLAIN_NUMBER = re.compile(r"\s*-?[0-9]+(?:\.[0-9]+)?\s*")
+_PERCENT = re.compile(r"\bper ?cent|%", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?<=[.?!])\s+")
 
 
 def verify_math(
     problems: Sequence[Problem], answers: Sequence[str | None], *, time_limit: float = TIME_LIMIT
 ) -> list[Verdict]:
     """Correct when the answer equals any alias of the gold."""
-    looks = [first_look(problem.gold, answer) for problem, answer in zip(problems, answers, strict=True)]
-    return settle(looks, time_limit)
+    pairs = zip(problems, answers, strict=True)
+    return settle([first_look(_golds(problem, answer), answer) for problem, answer in pairs], time_limit)
+
+
+def _golds(problem: Problem, answer: str | None) -> Sequence[str]:
+    """The golds, bare numbers also as the percentages that they are where one is asked for and given."""
+    if "%" not in (answer or "") or not _PERCENT.search(_SENTENCE_END.split(problem.question.strip())[-1]):
+        return problem.gold
+    return [*problem.gold, *(f"{gold}%" for gold in problem.gold if _PLAIN_NUMBER.fullmatch(gold))]
 
 
 def first_look(golds: Sequence[str], answer: str | None) -> Verdict | Job:

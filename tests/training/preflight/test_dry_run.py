@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.tiny import tiny_model, tiny_tokenizer
 
+from rlcr.cli import training
+from rlcr.errors import RlcrError
 from rlcr.training.preflight.dry_run import DryRun, dry_run
 from rlcr.training.preflight.memory import estimate
 from rlcr.training.preflight.model_shape import KNOWN, find_shape, find_tokenizer
@@ -141,6 +144,37 @@ def test_data_that_is_here_but_too_small_is_an_error(tmp_path: Path) -> None:
     assert "20 problems of gsm8k, train" in found.block("Data")
 
 
+def test_a_folder_in_use_is_found_by_the_dry_run(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    with pytest.raises(RlcrError, match="not empty"):
+        training.train("smollm2-rlcr", out=tmp_path, dry_run=True)
+    training.train("smollm2-rlcr", out=tmp_path, dry_run=True, resume=True)
+
+
+def test_held_out_problems_are_shown_and_checked(tmp_path: Path) -> None:
+    assert dry_run(load_recipe("smollm2-rlcr")).block("Held out") == "no evaluation (eval_every=null)"
+    found = dry_run(load_recipe("smollm2-rlcr", {"eval_every": 5, "eval_size": 30, "task_settings.arms": 3}))
+    assert not found.error
+    lines = found.block("Held out").splitlines()
+    assert lines[0] == "every 5 updates; the best by reward is kept"
+    assert lines[1] == "30 problems of arms, test, from drawn from the seed"
+    # What is at hand is looked at, even where the problems to train on are not.
+    for task in ("smollm2-rlcr", "hotpotqa-rlcr"):
+        found = dry_run(load_recipe(task, {"eval_every": 5, "eval_task": "gym"}))
+        assert found.error == "eval_every: gym: give the setting dataset, the name of a reasoning-gym dataset"
+    found = dry_run(load_recipe("smollm2-rlcr", {"eval_every": 5, "eval_task": "math500"}))
+    assert not found.error
+    assert found.unknown[-1].startswith("held-out problems: eval_every: ")
+
+
+def test_packages_that_are_missing_here_are_named() -> None:
+    if find_spec("trackio"):
+        pytest.skip("trackio is installed")
+    found = dry_run(load_recipe("smollm2-rlcr", {"report_to": ["trackio"]}))
+    assert not found.error
+    assert "whether it runs: trackio is not installed here" in found.unknown
+
+
 @pytest.mark.parametrize(
     ("model", "published"),
     [("Qwen/Qwen2.5-7B", 7.62e9), ("Qwen/Qwen3-8B", 8.19e9), ("allenai/OLMo-2-1124-7B-Instruct", 7.30e9),
@@ -180,8 +214,10 @@ def test_memory_follows_its_formula() -> None:
     assert full.weights + full.gradients + full.adam == 16 * shape.parameters
     lora = estimate(load_recipe("hotpotqa-rlcr", {"lora.rank": 16}).recipe, shape)
     assert lora.total < full.total / 2
-    half = estimate(load_recipe("hotpotqa-rlcr", {"dtype": "bfloat16"}).recipe, shape)
-    assert half.weights == full.weights / 2
+    half = estimate(load_recipe("hotpotqa-rlcr", {"lora.rank": 16, "dtype": "bfloat16"}).recipe, shape)
+    assert lora.weights - half.weights == full.weights / 2
+    # Adapters are trained in float32 over any base.
+    assert (half.gradients, half.adam) == (lora.gradients, lora.adam)
     kept = estimate(load_recipe("hotpotqa-rlcr", {"gradient_checkpointing": False}).recipe, shape)
     assert kept.activations > 5 * full.activations
 

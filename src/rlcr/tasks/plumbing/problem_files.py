@@ -57,11 +57,9 @@ def from_row(row: Row) -> Problem:
     for column in ("id", "question", "verifier", "instruction"):
         if not isinstance(cells[column], str):
             raise row.error(column, f"expected text, found {type(cells[column]).__name__}")
-    gold, extras = cells["gold"], cells["extras"]
-    if not isinstance(gold, list) or not gold or not all(isinstance(alias, str) for alias in gold):
-        raise row.error("gold", "expected a list of one or more texts")
+    extras = cells["extras"]
     if not isinstance(extras, dict):
         raise row.error("extras", f"expected an object, found {type(extras).__name__}")
     return Problem(
-        cells["id"], cells["question"], tuple(gold), cells["verifier"], cells["instruction"], extras
+        cells["id"], cells["question"], row.texts("gold"), cells["verifier"], cells["instruction"], extras
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rlcr.errors import RlcrError, nearest
+from rlcr.problem import as_texts
 
 #: Called now and then with the share of the file that has been read, from 0 to 1.
 Progress = Callable[[float], None]
@@ -50,6 +51,16 @@ class Row:
             if isinstance(decoded, list) and not (of_text and any(not isinstance(v, str) for v in decoded)):
                 cell = decoded
         return list(cell) if isinstance(cell, (list, tuple)) else [cell]
+
+    def texts(self, column: str) -> tuple[str, ...]:
+        """The texts of a cell, at least one; numbers are taken as they are written."""
+        try:
+            texts = as_texts(self.samples(column, of_text=True))
+        except ValueError as error:
+            raise self.error(column, str(error)) from None
+        if not texts:
+            raise self.error(column, "an empty list; expected at least one text")
+        return texts
 
     def error(self, column: str, problem: str) -> RlcrError:
         """The error that says what is wrong in which cell."""

@@ -4,22 +4,19 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from rlcr.errors import RlcrError, need
 from rlcr.sample.loading import find_device
+from rlcr.training.recipes.checks import missing_packages
 from rlcr.training.recipes.settings import Recipe
 
 
 def device_of(recipe: Recipe) -> str:
     """The kind of device to train on; raises if it cannot be had as the recipe says."""
     device = find_device() if recipe.device == "auto" else recipe.device
-    if ":" in device:
-        kind, _, number = device.partition(":")
-        raise RlcrError(f"device={device}: set CUDA_VISIBLE_DEVICES={number} and device={kind}")
     if device == "cuda" and torch.cuda.device_count() > 1 and "LOCAL_RANK" not in os.environ:
         raise RlcrError(
             f"{torch.cuda.device_count()} GPUs are visible to one process: start with"
@@ -38,22 +35,11 @@ def computes_in_bf16(recipe: Recipe, device: str) -> bool:
     return able
 
 
-def check_machine(recipe: Recipe) -> None:
-    """Raise if a package that the recipe needs is not installed, or its start cannot be used so."""
-    needed = {
-        "vllm": recipe.sampler == "vllm",
-        "peft": recipe.lora is not None,
-        "tensorboard": "tensorboard" in recipe.report_to,
-        "wandb": "wandb" in recipe.report_to,
-        "trackio": "trackio" in recipe.report_to,
-    }
-    for package, wanted in needed.items():
-        if wanted:
-            need("this recipe", package, install=f"pip install {package}")
-    if recipe.kl and (Path(recipe.model) / "adapter_config.json").exists():
-        raise RlcrError(
-            f"{recipe.model}: kl pulls towards the start, which cannot be an adapter; merge it first"
-        )
+def check_machine(recipe: Recipe, device: str) -> None:
+    """Raise if a package that the recipe needs is not installed, or the device cannot compute as it says."""
+    missing = missing_packages(recipe)
+    need("this recipe", *missing, install=f"pip install {' '.join(missing)}")
+    computes_in_bf16(recipe, device)
 
 
 def check_sharding(trainer: Any, recipe: Recipe) -> None:

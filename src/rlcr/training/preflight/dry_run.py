@@ -5,23 +5,24 @@ What cannot be known here (a tokenizer, a data set, the size of a model) is name
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.metrics.tables import aligned_text
 from rlcr.problem import Problem
 from rlcr.prompts import render
 from rlcr.response import get_format
 from rlcr.reward import Reward
 from rlcr.tasks import TASKS, TaskSet
 from rlcr.tasks.plumbing.source import find_files, given_data_dir
-from rlcr.training.data import PreparedData, load_problems, measure_problems, too_many
+from rlcr.training.data import PreparedData, load_held_out, load_problems, measure_problems, too_many
 from rlcr.training.preflight.memory import estimate, precisions
 from rlcr.training.preflight.model_shape import find_shape, find_tokenizer
 from rlcr.training.recipes import Resolved, Setting
-from rlcr.training.recipes.checks import prompt_of, reward_of, start_hint
+from rlcr.training.recipes.checks import held_out_task, missing_packages, prompt_of, reward_of, start_hint
 from rlcr.training.recipes.settings import Recipe
 
 _DEVICES = (1, 2, 4, 8)
@@ -56,20 +57,31 @@ def dry_run(resolved: Resolved, data_dir: Path | str | None = None) -> DryRun:
     tokenizer, why = find_tokenizer(recipe.model)
     if tokenizer is None:
         unknown.append(f"prompt lengths and the chat template: {why}")
-    task_set, why = _task_set(recipe, data_dir)
+    unknown += [f"whether it runs: {name} is not installed here" for name in missing_packages(recipe)]
+    task_set, why = _tried(lambda: load_problems(recipe, data_dir))
     data = None
     if task_set is None:
-        if _is_here(recipe, data_dir):
+        if _is_here(recipe.task, recipe.split, data_dir):
             error = why
         else:
             unknown.append(f"problems: {why}")
     else:
         data = measure_problems(recipe, task_set, tokenizer)
         error = too_many(recipe, data)
+    trained_on = task_set.problems if task_set else ()
+    held_out_name, _ = held_out_task(recipe)
+    held_out, why = None, ""
+    if task_set is not None or held_out_name != recipe.task:  # else the reason is given above
+        held_out, why = _tried(lambda: load_held_out(recipe, trained_on, data_dir))
+    if why and _is_here(held_out_name, recipe.eval_split, data_dir):
+        error = error or why
+    elif why:
+        unknown.append(f"held-out problems: {why}")
     problems = data.problems[:2] if data and data.problems else _made_up(recipe)
     blocks = [
         ("Settings", settings_lines(resolved.settings)),
-        ("Data", _data_lines(task_set, data)),
+        ("Data", _data_lines(task_set)),
+        ("Held out", _held_out_lines(recipe, held_out)),
         ("Batch", _batch_lines(recipe, len(data.problems) if data else None)),
         *_prompt_blocks(recipe, problems, tokenizer),
         ("Prompt lengths", _length_lines(recipe, data)),
@@ -85,7 +97,7 @@ def dry_run(resolved: Resolved, data_dir: Path | str | None = None) -> DryRun:
 def settings_lines(settings: Sequence[Setting]) -> list[str]:
     """The settings in columns: name, value, origin, source."""
     rows = [(setting.name, show(setting.value), setting.origin, setting.source) for setting in settings]
-    return columns([row for row in rows if row[0] != "about"])
+    return aligned_text([row for row in rows if row[0] != "about"])
 
 
 def show(value: Any) -> str:
@@ -99,37 +111,37 @@ def show(value: Any) -> str:
     return f"[{', '.join(map(show, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of text with their columns aligned; the last is as long as it is."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
-
-
-def _task_set(recipe: Recipe, data_dir: Path | str | None) -> tuple[TaskSet | None, str]:
+def _tried(load: Callable[[], TaskSet | None]) -> tuple[TaskSet | None, str]:
     try:
-        return load_problems(recipe, data_dir), ""
+        return load(), ""
     except RlcrError as error:
         return None, str(error)
 
 
-def _is_here(recipe: Recipe, data_dir: Path | str | None) -> bool:
+def _is_here(name: str, split: str, data_dir: Path | str | None) -> bool:
     """Whether the data of a task needs no network: then, what goes wrong with it is an error."""
-    task = TASKS.get(recipe.task)
+    task = TASKS.get(name)
     if task is None or task.source is None:
         return True
     folder = given_data_dir(data_dir)
-    return folder is not None and bool(find_files(folder, task.source.files.get(recipe.split, ())))
+    return folder is not None and bool(find_files(folder, task.source.files.get(split, ())))
 
 
-def _data_lines(task_set: TaskSet | None, data: PreparedData | None) -> Iterator[str]:
-    if task_set is None or data is None:
+def _data_lines(task_set: TaskSet | None) -> Iterator[str]:
+    if task_set is None:
         yield "none: see the end"
         return
     yield f"{len(task_set.problems):,} problems of {task_set.task}, {task_set.split}, from {task_set.source}"
     yield f"sha256 {task_set.sha256}"
     yield from (f"note: {note}" for note in task_set.notes)
+
+
+def _held_out_lines(recipe: Recipe, task_set: TaskSet | None) -> Iterator[str]:
+    if recipe.eval_every is None:
+        yield "no evaluation (eval_every=null)"
+        return
+    yield f"every {recipe.eval_every} updates; the best by {recipe.eval_metric} is kept"
+    yield from _data_lines(task_set)
 
 
 def _made_up(recipe: Recipe) -> tuple[Problem, ...]:
@@ -183,9 +195,10 @@ def _memory_lines(recipe: Recipe) -> Iterator[str]:
     memory = estimate(recipe, shape)
     yield f"{_count(shape.parameters)} parameters ({source}), held in {held}, computed in {computed}"
     if recipe.lora:
-        yield f"{_count(shape.adapter_parameters(recipe.lora.rank))} more in adapters, the only ones trained"
+        adapters = _count(shape.adapter_parameters(recipe.lora.rank))
+        yield f"{adapters} more in adapters, held in float32, the only ones trained"
     limit = f"{recipe.max_prompt_tokens} + {recipe.max_completion_tokens} tokens"
-    yield from columns(
+    yield from aligned_text(
         [
             ("weights", _gigabytes(memory.weights)),
             ("gradients", _gigabytes(memory.gradients)),
@@ -237,7 +250,7 @@ def _length_lines(recipe: Recipe, data: PreparedData | None) -> Iterator[str]:
     counts = [0] * (max(longest, limit) // width + 1)
     for length in data.lengths:
         counts[length // width] += 1
-    yield from columns(
+    yield from aligned_text(
         [
             (f"{number * width:>6} - {(number + 1) * width - 1}", f"{count:>7,}", _bar(count, max(counts)))
             for number, count in enumerate(counts)
@@ -300,4 +313,4 @@ def _reward_lines(reward: Reward, problem: Problem) -> list[str]:
         parts = [f"{scored.rewards.parts[part][row]:.4g}" for part in names]
         rows.append([name, *parts, "unscorable" if total is None else f"{total:.4g}"])
     where = f"problem {problem.id}, gold {problem.gold[0]!r}, verifier {problem.verifier}"
-    return [where, *columns(rows)]
+    return [where, *aligned_text(rows)]

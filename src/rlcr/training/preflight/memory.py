@@ -29,7 +29,10 @@ class Memory:
 
 
 def precisions(recipe: Recipe) -> tuple[str, str]:
-    """What trained weights are held in and what is computed in; by itself a GPU computes in bfloat16."""
+    """What weights are held in and what is computed in; by itself a GPU computes in bfloat16.
+
+    Adapters are held in float32, whatever their base is.
+    """
     if recipe.dtype != "auto":
         return recipe.dtype, recipe.dtype
     return "float32", "float32" if recipe.device == "cpu" else "bfloat16"
@@ -39,12 +42,13 @@ def estimate(recipe: Recipe, shape: Shape) -> Memory:
     """The memory of one device that holds everything.
 
     With N weights, N' trained ones (all, or those of adapters), h bytes a number held and b bytes a number
-    computed (:func:`precisions`), m = ``micro_batch`` sequences of P + C tokens, prompt and completion limit:
+    computed (:func:`precisions`), t = max(h, 4) bytes a number trained, m = ``micro_batch`` sequences of
+    P + C tokens, prompt and completion limit:
 
     ============ ==========================================================================
-    weights       h N, and h N' more for adapters
-    gradients     h N'
-    Adam          2 h N'
+    weights       h N, and t N' more for adapters
+    gradients     t N'
+    Adam          2 t N'
     activations   b m (P + C) (layers x kept + working), where one layer works with
                   6 hidden + 2 queries + 2 keys (1 + r) + 3 feed-forward numbers a token, and
                   keeps its input alone with gradient checkpointing, else all of them; attention
@@ -57,6 +61,7 @@ def estimate(recipe: Recipe, shape: Shape) -> Memory:
     FSDP or ZeRO divide the first three among devices. What allocators waste comes on top.
     """
     held, size = (_BYTES[dtype] for dtype in precisions(recipe))
+    learning = max(held, _BYTES["float32"])
     trained = shape.adapter_parameters(recipe.lora.rank) if recipe.lora else shape.parameters
     queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     longest = recipe.max_prompt_tokens + recipe.max_completion_tokens
@@ -65,9 +70,9 @@ def estimate(recipe: Recipe, shape: Shape) -> Memory:
     working = 6 * shape.hidden + 2 * queries + 2 * keys * (1 + repeated) + 3 * shape.feed_forward
     kept = shape.hidden if recipe.gradient_checkpointing else working
     return Memory(
-        weights=held * (shape.parameters + (trained if recipe.lora else 0)),
-        gradients=held * trained,
-        adam=2 * held * trained,
+        weights=held * shape.parameters + (learning * trained if recipe.lora else 0),
+        gradients=learning * trained,
+        adam=2 * learning * trained,
         activations=size * recipe.pass_tokens * (shape.layers * kept + working),
         logits=size * min(recipe.pass_tokens * shape.vocabulary, HELD_LOGITS),
         cache=2 * size * keys * shape.layers * sampled,

@@ -6,11 +6,11 @@ look at the problems, the starting point and the output folder.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlcr.errors import RlcrError, nearest
+from rlcr.errors import RlcrError, nearest, not_installed
 from rlcr.evaluate.methods import get_method
 from rlcr.problem import Problem
 from rlcr.prompts import Prompt, load_prompt
@@ -24,6 +24,8 @@ from rlcr.verify import VERIFIERS
 if TYPE_CHECKING:
     from rlcr.training.recipes import Resolved
 
+#: What can be trained on; auto is the first of the others that is there.
+DEVICES = ("auto", "cuda", "mps", "cpu")
 #: What the warm-ups, which are no recipes, are made with.
 _WARM_UP = "`rlcr sft-data` and `rlcr sft` make it"
 
@@ -36,10 +38,27 @@ def check_settings(recipe: Recipe) -> None:
     elif recipe.task_settings:
         raise RlcrError("task_settings: cannot be set for problems that are already built")
     if recipe.eval_every is not None:
-        _check_task("eval_task", recipe.eval_task or recipe.task, recipe.eval_split)
+        _check_held_out(recipe)
     reward = reward_of(recipe)
     _check_credit(recipe, reward)
     check_micro_batch(recipe)
+    if recipe.size is not None and recipe.size < recipe.prompts:
+        raise RlcrError(
+            f"size: {recipe.size:,} problems are fewer than the {recipe.prompts} prompts of one update:"
+            " lower prompts, or take more problems"
+        )
+    _check_device(recipe.device)
+    _check_precision(recipe)
+    if recipe.kl and (Path(recipe.model) / "adapter_config.json").exists():
+        raise RlcrError(
+            f"{recipe.model}: kl pulls towards the start, which cannot be an adapter; merge it first"
+        )
+
+
+def held_out_task(recipe: Recipe) -> tuple[str, Mapping[str, Any]]:
+    """The task of the held-out problems and its settings: those of training, where it is the same task."""
+    name = recipe.eval_task or recipe.task
+    return name, recipe.task_settings if name == recipe.task else {}
 
 
 def prompt_of(recipe: Recipe) -> Prompt:
@@ -122,6 +141,18 @@ def check_problems(problems: Sequence[Problem]) -> None:
             )
 
 
+def missing_packages(recipe: Recipe) -> list[str]:
+    """The packages that this recipe needs beyond those of every run, and that are not installed here."""
+    needed = {
+        "vllm": recipe.sampler == "vllm",
+        "peft": recipe.lora is not None,
+        "tensorboard": "tensorboard" in recipe.report_to,
+        "wandb": "wandb" in recipe.report_to,
+        "trackio": "trackio" in recipe.report_to,
+    }
+    return not_installed(package for package, wanted in needed.items() if wanted)
+
+
 def check_out(out: Path, *, resume: bool = False) -> None:
     """Raise if the output folder is in use, or if there is nothing to resume in it."""
     if out.exists() and not out.is_dir():
@@ -141,6 +172,44 @@ def _check_task(setting: str, name: str, split: str) -> None:
     task = get_task(name)
     if task.sizes and split not in task.sizes:
         raise RlcrError(f"{setting}: {name} has no split {split!r}: {nearest(split, list(task.sizes))}")
+
+
+def _check_held_out(recipe: Recipe) -> None:
+    name, _ = held_out_task(recipe)
+    _check_task("eval_task", name, recipe.eval_split)
+    if name != recipe.task:
+        return
+    if is_built_file(name):
+        raise RlcrError(f"eval_every: {name} is what is trained on; name other problems with eval_task")
+    if recipe.eval_split == recipe.split:
+        raise RlcrError(
+            f"eval_every: split {recipe.split} of {name} is what is trained on; name another with eval_split,"
+            " or another task with eval_task"
+        )
+
+
+def _check_device(device: str) -> None:
+    kind, _, number = device.partition(":")
+    if kind not in DEVICES:
+        raise RlcrError(f"device: unknown device {device!r}: {nearest(device, list(DEVICES))}")
+    if number:
+        raise RlcrError(f"device={device}: set CUDA_VISIBLE_DEVICES={number} and device={kind}")
+
+
+def _check_precision(recipe: Recipe) -> None:
+    """Raise where what is trained would not be held in float32 at least: Adam's steps are about ``lr``.
+
+    The spacing of bfloat16 around a weight of 0.02 is 1e-4, so that steps of 1e-6 round away. The optimiser
+    keeps no float32 copy of its own. Adapters are float32 whatever their base is held in.
+    """
+    works = "dtype=auto holds weights in float32 and computes in bfloat16 on a GPU"
+    if recipe.dtype == "float16":
+        raise RlcrError(f"dtype=float16: small gradients become 0, since no loss is scaled here; {works}")
+    if recipe.dtype == "bfloat16" and recipe.lora is None:
+        raise RlcrError(
+            f"dtype=bfloat16: steps of lr={recipe.lr:g} round away in weights held in bfloat16; {works}, or"
+            " train adapters, which stay in float32 (lora.rank=16)"
+        )
 
 
 def _check_credit(recipe: Recipe, reward: Reward) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rlcr.metrics.tables import Cell, Heading, Table, estimate_cell
 from rlcr.quickstart import START, WAYS
-from rlcr.report.tables import Cell, Column, Table, estimate_cell
 from rlcr.tasks.arms import Arms
 from rlcr.tasks.arms_optimum import ExactEvaluation, exact_evaluation, optimum
 
 #: Accuracy and Brier score of the paper's 7B models on this task, from its table on the toy arms.
 _PAPER = {"paper, RLCR-Brier (7B)": (0.344, 0.22), "paper, RLCR-Log (7B)": (0.0, 0.0)}
 _COLUMNS = (
-    Column("", numeric=False),
-    Column("accuracy", "up"),
-    Column("AUROC", "up"),
-    Column("Brier", "down"),
-    Column("ECE", "down"),
-    Column("share of the optimal reward", "up"),
+    Heading("", numeric=False),
+    Heading("accuracy", "up"),
+    Heading("AUROC", "up"),
+    Heading("Brier", "down"),
+    Heading("ECE", "down"),
+    Heading("share of the optimal reward", "up"),
 )
 
 
@@ -41,25 +41,3 @@ def exact_table(exact: Mapping[str, ExactEvaluation]) -> Table:
 def _cells(exact: ExactEvaluation) -> tuple[Cell, ...]:
     share = Cell("n/a") if exact.share is None else Cell(f"{exact.share:.1%}", exact.share)
     return (*(estimate_cell(x) for x in (exact.accuracy, exact.auroc, exact.brier, exact.ece)), share)
-
-
-def aligned(table: Table) -> str:
-    """A table for a terminal, which is Markdown too: names to the left, numbers to the right."""
-    rows = [
-        [column.heading for column in table.columns],
-        *([cell.text for cell in row] for row in table.rows),
-    ]
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-
-    def line(row: list[str]) -> str:
-        cells = [
-            cell.rjust(width) if column.numeric else cell.ljust(width)
-            for cell, width, column in zip(row, widths, table.columns, strict=True)
-        ]
-        return f"| {' | '.join(cells)} |"
-
-    rules = [
-        "-" * (width + 1) + (":" if column.numeric else "-")
-        for width, column in zip(widths, table.columns, strict=True)
-    ]
-    return "\n".join([line(rows[0]), f"|{'|'.join(rules)}|", *map(line, rows[1:])])

@@ -1,7 +1,7 @@
-"""From columns of verdicts and confidences to a measurement: all rows, group by group, and their average.
+"""From graded samples to a measurement: all of them, group by group, and the average of the groups.
 
-The columns grow as a file is read, at 17 bytes a sample, so that a million rows need no more than
-a few dozen megabytes before the metrics begin.
+Samples are kept as columns that grow as they are added, at 25 bytes each, so that a million of them need no
+more than a few dozen megabytes before the metrics begin.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ import re
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcr import metrics
 from rlcr.errors import RlcrError
-from rlcr.tasks.plumbing.tables import Progress, Row, as_confidence, as_correct, read_rows
+from rlcr.metrics.intervals import MacroAverage, Progress, Summary, macro_average, summary
+from rlcr.metrics.scores import ReliabilityCurve, reliability_curve
+
+#: Called with the share of the work that is done.
+ShareDone = Callable[[float], None]
 
 _MOST_GROUPS = 1000
 
 
-class Columns:
+class GradedSamples:
     """Verdicts and confidences of samples, with the question each belongs to and, if asked for, its group."""
 
     def __init__(self) -> None:
@@ -57,7 +59,7 @@ class Columns:
         return any(stated == stated for stated in self._confidence)  # NaN differs from itself
 
     def measure(
-        self, *, resamples: int = 1000, seed: int = 0, progress: Progress | None = None
+        self, *, resamples: int = 1000, seed: int = 0, progress: ShareDone | None = None
     ) -> Measurement:
         """All metrics over all samples, and over each group if there is more than one."""
         if not self._correct:
@@ -71,7 +73,7 @@ class Columns:
         steps = 2 if self._group_names else 1  # the groups together are as long as the whole
         tick = _step_of(progress, 0, steps)
         overall = _summary(correct, confidence, question, resamples, seed, tick)
-        by: dict[str, metrics.Summary] = {}
+        by: dict[str, Summary] = {}
         if steps == 2:
             for name, code in sorted(self._group_names.items(), key=lambda item: _natural(item[0])):
                 rows = group == code
@@ -83,7 +85,7 @@ class Columns:
         return Measurement(
             overall=overall,
             by=by,
-            macro=metrics.macro_average(by) if by else None,
+            macro=macro_average(by) if by else None,
             unscored_groups=tuple(name for name in self._group_names if name not in by),
             unscorable=self.unscorable,
             correct=correct,
@@ -96,7 +98,7 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", name)]
 
 
-def _step_of(progress: Progress | None, step: int, steps: int) -> Callable[[int, int], None] | None:
+def _step_of(progress: ShareDone | None, step: int, steps: int) -> Progress | None:
     if progress is None:
         return None
     return lambda done, total: progress((step + done / total) / steps)
@@ -108,11 +110,11 @@ def _summary(
     question: NDArray[np.int64],
     resamples: int,
     seed: int,
-    progress: Callable[[int, int], None] | None,
-) -> metrics.Summary:
+    progress: Progress | None,
+) -> Summary:
     # Labels only where a question has several samples: without them resampling is much cheaper.
     several = len(np.unique(question)) < len(question)
-    return metrics.summary(
+    return summary(
         correct,
         confidence,
         question=question.tolist() if several else None,
@@ -126,9 +128,9 @@ def _summary(
 class Measurement:
     """Metrics of all samples, of each group, and the unweighted average over groups."""
 
-    overall: metrics.Summary
-    by: dict[str, metrics.Summary]
-    macro: metrics.MacroAverage | None
+    overall: Summary
+    by: dict[str, Summary]
+    macro: MacroAverage | None
     unscored_groups: tuple[str, ...]
     unscorable: int
     correct: NDArray[np.int8]
@@ -138,62 +140,14 @@ class Measurement:
         """As JSON: that of the summary, with "unscorable" and, if there are groups, "by" and "macro"."""
         result = self.overall.to_dict() | {"unscorable": self.unscorable}
         if self.macro:
-            result["by"] = {name: summary.to_dict() for name, summary in self.by.items()}
+            result["by"] = {name: group.to_dict() for name, group in self.by.items()}
             result["macro"] = self.macro.to_dict()
         return result
 
-    def reliability(self) -> metrics.ReliabilityCurve:
+    def reliability(self) -> ReliabilityCurve:
         """The reliability curve of all samples that state a confidence."""
         rated = ~np.isnan(self.confidence)
         if not rated.any():
             raise RlcrError("no sample states a confidence, so there is no reliability curve to draw")
         # Decimal bins: a bar over 0.7 to 0.8 should hold the answers of 0.7.
-        return metrics.reliability_curve(self.correct[rated], self.confidence[rated], binning="decimal")
-
-
-def read_columns(
-    path: Path,
-    *,
-    correct: str,
-    confidence: str,
-    by: str | None = None,
-    question: str | None = None,
-    progress: Progress | None = None,
-) -> Columns:
-    """Read verdicts and confidences from a file. A list in a cell holds several samples of that question.
-
-    Rows with the same value in the column ``question`` are samples of one question; without it each row
-    is a question of its own.
-    """
-    columns = Columns()
-    questions: dict[str, int] = {}
-    wanted = [column for column in (correct, confidence, by, question) if column]
-    for number, row in enumerate(read_rows(path, wanted, progress=progress)):
-        verdicts, confidences = row.samples(correct), row.samples(confidence)
-        if len(verdicts) != len(confidences):
-            raise row.error(
-                confidence, f"{len(confidences)} confidences for {len(verdicts)} in column {correct}"
-            )
-        code = number if question is None else questions.setdefault(str(row.cells[question]), len(questions))
-        group = None if by is None else _group_name(row.cells[by])
-        for verdict, stated in zip(verdicts, confidences, strict=True):
-            columns.add(
-                _read(as_correct, row, correct, verdict),
-                _read(as_confidence, row, confidence, stated),
-                question=code,
-                group=group,
-            )
-    return columns
-
-
-def _group_name(cell: Any) -> str:
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)  # 1 and 1.0 are the same group
-    return "(none)" if cell is None else str(cell)
-
-
-def _read(reader: Callable[[Any], Any], row: Row, column: str, value: Any) -> Any:
-    try:
-        return reader(value)
-    except ValueError as error:
-        raise row.error(column, str(error)) from None
+        return reliability_curve(self.correct[rated], self.confidence[rated], binning="decimal")
