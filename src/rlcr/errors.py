@@ -1,5 +1,7 @@
 """The one exception users meet: a single line that says what, where and what to do."""
 
+from collections.abc import Iterable
+
 
 class RlcrError(Exception):
     """A mistake in what the user gave us. The command line prints its text and exits with status 2."""
@@ -39,6 +41,13 @@ def named(error: Exception) -> str:
     return f"{name}: {message[:200]}" if message else name
 
 
+def not_installed(packages: Iterable[str]) -> list[str]:
+    """Those packages that are not there to be imported."""
+    from importlib.util import find_spec
+
+    return [package for package in packages if find_spec(package) is None]
+
+
 def need(what: str, *packages: str, install: str = 'pip install "rlcr[train]"') -> None:
     """Raise if a package is not installed, and say how to get it; none of them is imported.
 
@@ -47,8 +56,6 @@ def need(what: str, *packages: str, install: str = 'pip install "rlcr[train]"') 
     Traceback (most recent call last):
     rlcr.errors.RlcrError: training needs no_such_package, which is not installed: pip install "rlcr[train]"
     """
-    from importlib.util import find_spec
-
-    if missing := [package for package in packages if find_spec(package) is None]:
+    if missing := not_installed(packages):
         which = "which is not" if len(missing) == 1 else "which are not"
         raise RlcrError(f"{what} needs {', '.join(missing)}, {which} installed: {install}")

@@ -10,8 +10,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from rlcr.evaluate.methods import METHOD_FILE
 from rlcr.files import writing
 from rlcr.training.recipes.settings import Lora
@@ -35,6 +33,8 @@ def save_model(
     ``texts`` are further files.
     """
     if hasattr(model, "merge_and_unload"):
+        import torch
+
         merged = deepcopy(model)
         if merged.dtype in (torch.bfloat16, torch.float16):
             merged = merged.float()  # what adapters learn is small, and would round away in their base

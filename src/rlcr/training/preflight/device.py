@@ -37,8 +37,8 @@ def computes_in_bf16(recipe: Recipe, device: str) -> bool:
 
 def check_machine(recipe: Recipe, device: str) -> None:
     """Raise if a package that the recipe needs is not installed, or the device cannot compute as it says."""
-    for package in missing_packages(recipe):
-        need("this recipe", package, install=f"pip install {package}")
+    missing = missing_packages(recipe)
+    need("this recipe", *missing, install=f"pip install {' '.join(missing)}")
     computes_in_bf16(recipe, device)
 
 

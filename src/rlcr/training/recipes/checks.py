@@ -7,11 +7,10 @@ look at the problems, the starting point and the output folder.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcr.errors import RlcrError, nearest
+from rlcr.errors import RlcrError, nearest, not_installed
 from rlcr.evaluate.methods import get_method
 from rlcr.problem import Problem
 from rlcr.prompts import Prompt, load_prompt
@@ -151,7 +150,7 @@ def missing_packages(recipe: Recipe) -> list[str]:
         "wandb": "wandb" in recipe.report_to,
         "trackio": "trackio" in recipe.report_to,
     }
-    return [package for package, wanted in needed.items() if wanted and find_spec(package) is None]
+    return not_installed(package for package, wanted in needed.items() if wanted)
 
 
 def check_out(out: Path, *, resume: bool = False) -> None:
