@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from tests.servers import Call, Faults, ModelServer
 
+from rlcr.cli.show.results import print_results
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.evaluate.compare import compare_runs
 from rlcr.evaluate.methods import FORCED_ANSWER, FORCED_CONFIDENCE, METHOD_FILE
 from rlcr.evaluate.results import measure_records
 from rlcr.problem import Problem
-from rlcr.report.results import print_results
 from rlcr.runs.store import create_run
 from rlcr.tasks import write_problems
 

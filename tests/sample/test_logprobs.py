@@ -7,10 +7,10 @@ import pytest
 from tests.evaluate.test_evaluate import capitals, country_of, good_reply, records_of
 from tests.servers import Call, ModelServer, Token
 
+from rlcr.cli.show.results import print_results
 from rlcr.confidence.sources import add_column
 from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.evaluate.results import load_results
-from rlcr.report.results import print_results
 from rlcr.runs.columns import read_column
 from rlcr.runs.store import open_run, to_line, write_whole
 from rlcr.sample import Completion, Request, Sampling

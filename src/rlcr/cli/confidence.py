@@ -80,8 +80,8 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """All columns of a run in one table, and each against what the model stated."""
+    from rlcr.cli.show.columns import print_columns
     from rlcr.confidence.comparison import compare_columns
-    from rlcr.report.columns import print_columns
 
     found = compare_columns(run, resamples=resamples)
     if as_json:
@@ -178,8 +178,8 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Completions made anywhere as a run, for everything that reads runs."""
+    from rlcr.cli.show.results import print_results
     from rlcr.evaluate.importing import Table, import_run
-    from rlcr.report.results import print_results
 
     table = Table(completion, gold, question, id, correct)
     found = import_run(

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from rlcr.cli.show import results as tables
 from rlcr.errors import RlcrError
 from rlcr.evaluate import compare as comparing
 from rlcr.evaluate import export as lm_eval
@@ -16,7 +17,6 @@ from rlcr.evaluate import results
 from rlcr.evaluate import run as evaluation
 from rlcr.evaluate.adaptive import votes_told
 from rlcr.evaluate.progress import RunProgress
-from rlcr.report import results as tables
 from rlcr.runs.store import RUN
 from rlcr.sample.opening import Access, Mode
 

@@ -10,11 +10,12 @@ from typing import Annotated, Literal
 import typer
 
 from rlcr import scoring
+from rlcr.cli.show import measurement as terminal
 from rlcr.errors import RlcrError
 from rlcr.evaluate import graded_table, results
 from rlcr.evaluate import score as grader
 from rlcr.evaluate.progress import progress_bar
-from rlcr.report import figures, terminal
+from rlcr.report import figures
 from rlcr.runs.store import RUN
 
 Table = Annotated[Path, typer.Argument(help="JSONL, CSV (both also .gz) or Parquet.", show_default=False)]

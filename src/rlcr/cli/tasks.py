@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rlcr.cli import task_view
+from rlcr.cli.show import tasks as task_view
 from rlcr.tasks import load_with, write_problems
 
 app = typer.Typer(help="Sets of problems: list them, look at them, build them, compare them.")

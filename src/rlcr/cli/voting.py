@@ -30,8 +30,8 @@ def vote(
     as_json: Json = False,
 ) -> None:
     """Accuracy against the number of samples, for every way to choose among their answers."""
+    from rlcr.cli.show.votes import print_votes
     from rlcr.many.vote import vote as vote_run
-    from rlcr.report.votes import print_votes
 
     found = vote_run(
         run, confidence=confidence, most=most, subsets=subsets, seed=seed, temperature=temperature
@@ -44,8 +44,8 @@ def vote(
 
 def coherence(run: RunFolder, confidence: Confidence = "verbalised", as_json: Json = False) -> None:
     """Do confidences agree within an answer, and do those of different answers add up to at most 1?"""
+    from rlcr.cli.show.votes import print_coherence
     from rlcr.many.coherence import coherence as look
-    from rlcr.report.votes import print_coherence
 
     found = look(run, confidence=confidence)
     if as_json:
@@ -62,9 +62,9 @@ def select(
     as_json: Json = False,
 ) -> None:
     """Which confidence to ask for, so that answers are right often enough; checked on another half."""
+    from rlcr.cli.show.votes import print_selection
     from rlcr.many.selective import SELECTIVE
     from rlcr.many.selective import select as choose
-    from rlcr.report.votes import print_selection
 
     found = choose(run, precision, confidence=confidence, seed=seed)
     if as_json:
@@ -95,9 +95,9 @@ def analyses(
     as_json: Json = False,
 ) -> None:
     """Sample several analyses and confidences for the same answers; the same command again goes on."""
+    from rlcr.cli.show.votes import print_analyses
     from rlcr.evaluate.progress import progress_bar
     from rlcr.many.analyses import Ask, access_of, sample_analyses
-    from rlcr.report.votes import print_analyses
 
     with progress_bar("analyses") as progress:
         found = sample_analyses(

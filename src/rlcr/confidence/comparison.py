@@ -29,10 +29,9 @@ from rlcr.runs.columns import (
     provenance,
     records_fingerprint,
 )
-from rlcr.runs.store import write_whole
+from rlcr.runs.store import COMPARISON, write_whole
 
 #: Written into the run.
-COMPARISON = "columns.json"
 MEASURED = ("auroc", "brier", "brier_skill", "ece")
 WITHIN = "within"
 

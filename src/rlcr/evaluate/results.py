@@ -15,10 +15,8 @@ from rlcr.metrics.likelihood import response_likelihood
 from rlcr.metrics.measurement import GradedSamples, Measurement
 from rlcr.metrics.tables import Cell, Heading, Table, estimate_text
 from rlcr.runs.columns import read_column
-from rlcr.runs.store import Key, open_run
+from rlcr.runs.store import RESULTS, Key, open_run
 from rlcr.verify.verdict import unscorable_warning
-
-RESULTS = "results.json"
 
 
 @dataclass

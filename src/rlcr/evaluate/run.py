@@ -18,7 +18,7 @@ from rlcr.evaluate.adaptive import run_adaptively, write_adaptive
 from rlcr.evaluate.judge import open_judge
 from rlcr.evaluate.methods import Method, get_method, stored_method
 from rlcr.evaluate.progress import Watch
-from rlcr.evaluate.results import RESULTS, Results, measure_records, results_table
+from rlcr.evaluate.results import Results, measure_records, results_table
 from rlcr.evaluate.stages import Evaluation, grade, run_stages
 from rlcr.many.stopping import Rule
 from rlcr.metrics.tables import latex, markdown
@@ -28,6 +28,7 @@ from rlcr.runs.columns import fresh_columns
 from rlcr.runs.store import (
     PROBLEMS,
     RECORDS,
+    RESULTS,
     RUN,
     Run,
     check_new,

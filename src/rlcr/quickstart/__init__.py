@@ -30,8 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcr.errors import RlcrError
-from rlcr.evaluate.results import RESULTS
-from rlcr.runs.store import open_run, write_whole
+from rlcr.runs.store import RESULTS, open_run, write_whole
 from rlcr.runs.versions import run_facts
 from rlcr.tasks import write_problems
 from rlcr.tasks.arms import Arms

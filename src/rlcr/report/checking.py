@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rlcr.report.reading import number_of
+from rlcr.report.fields import number_of
 
 
 class ShapeError(ValueError):

@@ -1,4 +1,4 @@
-"""Confidence columns side by side: on the terminal, and as the report's section.
+"""Confidence columns side by side, as the report's section.
 
 The report reads ``columns.json``, which `rlcr confidence compare` wrote, and the columns themselves; it
 measures nothing but the reliability curves.
@@ -13,17 +13,15 @@ from typing import Any
 import numpy as np
 
 from rlcr import metrics
-from rlcr.confidence.comparison import COMPARISON, ColumnComparison
 from rlcr.errors import RlcrError
-from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, estimate_text, mark_best
-from rlcr.report.reading import UNSCORABLE, EvalRun, number_of
+from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best
+from rlcr.report.fields import UNSCORABLE, number_of
+from rlcr.report.reading import EvalRun
 from rlcr.report.shapes import Figure, Line, Panel, share_axis
 from rlcr.runs.columns import VERBALISED, Column, read_column, records_fingerprint
 from rlcr.runs.store import open_run
 
-__all__ = ["COMPARISON", "print_columns", "section_of"]
-
-_MEASURED = (
+MEASURED = (
     ("auroc", Heading("AUROC", "up", interval=True)),
     ("brier", Heading("Brier", "down", interval=True)),
     ("brier_skill", Heading("Brier skill", "up", interval=True)),
@@ -36,7 +34,7 @@ _CAPTION = (
     "of the highest. Cost: forward passes over a sequence, and tokens, beyond the run itself, for each "
     "answer."
 )
-_COUNTED = ("rows", "coverage", "passes", "tokens")
+COUNTED = ("rows", "coverage", "passes", "tokens")
 _COMPARE = "`rlcr confidence compare` it again"
 _MOST_PANELS = 12
 
@@ -72,7 +70,7 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
         where = f"{run.label}, {task}"
         columns = (
             Heading("Confidence", numeric=False),
-            *(heading for _, heading in _MEASURED),
+            *(heading for _, heading in MEASURED),
             Heading("Rows"),
             Heading("Coverage"),
             Heading("Passes"),
@@ -85,7 +83,7 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
         )
         differences = [_difference(row) for row in rows if isinstance(row.get("minus_verbalised"), Mapping)]
         if differences:
-            heads = tuple(Heading(f"Δ {h.text}", h.better, interval=True) for _, h in _MEASURED)
+            heads = tuple(Heading(f"Δ {h.text}", h.better, interval=True) for _, h in MEASURED)
             caption = (
                 "Each column minus the stated confidence, paired on the answers where both give one. "
                 "Marked: those whose interval leaves out 0."
@@ -104,7 +102,7 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
 
 def _estimates(held: Any) -> list[Cell]:
     cells = []
-    for name, _ in _MEASURED:
+    for name, _ in MEASURED:
         found = held.get(name) if isinstance(held, Mapping) else None
         found = found if isinstance(found, Mapping) else {}
         ends = found.get("ci95")
@@ -149,7 +147,7 @@ def _marked(columns: Sequence[Heading], rows: Sequence[tuple[Cell, ...]]) -> tup
 def _difference(row: Mapping[str, Any]) -> tuple[Cell, ...]:
     cells = [
         difference_cell(cell.value, cell.low, cell.high, heading.better, cell.note)
-        for cell, (_, heading) in zip(_estimates(row["minus_verbalised"]), _MEASURED, strict=True)
+        for cell, (_, heading) in zip(_estimates(row["minus_verbalised"]), MEASURED, strict=True)
     ]
     return (Cell(str(row.get("name"))), *cells)
 
@@ -202,49 +200,3 @@ def _panel(run: EvalRun, name: str, column: Column) -> Panel | None:
         Line(curve.confidence, curve.accuracy, series, name, tips, marks=True, sizes=share.tolist()),
     )
     return Panel(name, share_axis("confidence"), share_axis("accuracy"), layers, square=True)
-
-
-# --- terminal ---------------------------------------------------------------------------------------
-
-
-def print_columns(found: ColumnComparison) -> None:
-    """The table on the terminal, task by task."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table as RichTable
-
-    from rlcr.report.results import console
-
-    out: Console = console()
-    for task, results in found.tasks.items():
-        table = RichTable(box=None, padding=(0, 2, 0, 0), title=escape(task), title_justify="left")
-        table.add_column("confidence", no_wrap=True)
-        for heading in (*(h.title for _, h in _MEASURED), "Δ AUROC", "Δ Brier", *_COUNTED):
-            table.add_column(heading, justify="right", no_wrap=True)
-        for result in results:
-            less = result.minus_verbalised or {}
-            spent = [cost_each(result.cost, name) for name in ("passes", "tokens")]
-            table.add_row(
-                escape(result.name),
-                *(estimate_text(result.metrics[name]) for name, _ in _MEASURED),
-                *(_signed(less[name]) if name in less else "" for name in ("auroc", "brier")),
-                f"{result.rows:,}",
-                f"{result.coverage:.3f}",
-                *("?" if math.isnan(each) else f"{each:,.3g}" for each in spent),
-            )
-        out.print(table)
-    out.print(
-        "± and brackets: 95% intervals, resampling questions. Δ: minus verbalised, paired, where both give "
-        "one. Within question: chance that of a right and a wrong sample of one question the right one is "
-        "more confident. Passes and tokens: for each row, beyond the run.",
-        soft_wrap=True,
-    )
-    for note in found.notes:
-        out.print(escape(f"note: {note}"), soft_wrap=True)
-
-
-def _signed(estimate: metrics.Estimate) -> str:
-    if estimate.value is None:
-        return "n/a"
-    ends = "" if estimate.low is None else f" \\[{estimate.low:+.3f}, {estimate.high:+.3f}]"
-    return f"{estimate.value:+.3f}{ends}"

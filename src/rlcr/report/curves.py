@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from rlcr import metrics
-from rlcr.report.reading import EvalRun, Floats, TrainingRun, number_of
+from rlcr.report.fields import number_of
+from rlcr.report.reading import EvalRun, Floats, TrainingRun
 from rlcr.report.shapes import (
     Axis,
     Band,

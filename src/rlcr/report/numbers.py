@@ -17,7 +17,8 @@ from rlcr import metrics
 from rlcr.metrics import Estimate
 from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best
 from rlcr.report.curves import Scope, estimate_of
-from rlcr.report.reading import UNSCORABLE, EvalRun, TrainingRun, number_of
+from rlcr.report.fields import UNSCORABLE, number_of
+from rlcr.report.reading import EvalRun, TrainingRun
 
 # name, heading, which way is better
 HEADLINE = (

@@ -19,9 +19,10 @@ from typing import Any
 from rlcr.errors import RlcrError
 from rlcr.metrics.tables import Table, csv_text, latex, markdown
 from rlcr.report import artefacts, charts, columns, curves, numbers, plots, samples
-from rlcr.report.reading import EvalRun, Found, TrainingRun, number_of, read_runs
+from rlcr.report.fields import number_of
+from rlcr.report.reading import EvalRun, Found, TrainingRun, read_runs
 from rlcr.report.shapes import PALETTE, Figure, data_of
-from rlcr.runs.store import write_whole
+from rlcr.runs.store import COMPARISON, write_whole
 
 _HERE = Path(__file__).parent / "page"
 _MOST_DATA_ROWS = 2000
@@ -163,7 +164,7 @@ def _columns(evals: list[EvalRun]) -> tuple[list[Section], list[str]]:
     figures: list[Figure] = []
     notes: list[str] = []
     for run in evals:
-        if stored := run.artefacts.get(columns.COMPARISON):
+        if stored := run.artefacts.get(COMPARISON):
             made, figure, problems = columns.section_of(run, stored)
             tables += made
             figures += [figure] if figure else []

@@ -21,9 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcr.errors import RlcrError
-from rlcr.evaluate.results import RESULTS
 from rlcr.report.failed import count_failed
-from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RUN
+from rlcr.report.fields import (
+    UNSCORABLE,
+    mapping_of,
+    number_of,
+    read_json,
+    read_objects,
+    sample_number,
+    share,
+    verdict_code,
+)
+from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,8 +49,6 @@ ARTEFACTS = (
     "columns.json",
 )
 
-RIGHT, WRONG, UNSCORABLE = 1, 0, -1
-_VERDICTS = {"correct": RIGHT, "wrong": WRONG}
 REPAIRED_ANSWER, REPAIRED_CONFIDENCE = 1, 2
 
 
@@ -110,7 +117,7 @@ class EvalRun:
 
     def task_hash(self, task: str) -> str | None:
         """The hash of the problems of a task, where the settings have it."""
-        found = _mapping(_mapping(self.settings.get("tasks")).get(task)).get("sha256")
+        found = mapping_of(mapping_of(self.settings.get("tasks")).get(task)).get("sha256")
         return found if isinstance(found, str) else None
 
     @property
@@ -133,7 +140,7 @@ class EvalRun:
     def problems(self, wanted: set[str]) -> dict[str, dict[str, Any]]:
         """The problems of these ids, as far as the run kept them."""
         found: dict[str, dict[str, Any]] = {}
-        for _, problem, _ in _objects(self.folder / PROBLEMS):
+        for _, problem, _ in read_objects(self.folder / PROBLEMS):
             if problem is not None and isinstance(name := problem.get("id"), str) and name in wanted:
                 found[name] = problem
         return found
@@ -255,13 +262,15 @@ def _check(folder: Path) -> None:
 
 def _read_eval(folder: Path, label: str) -> EvalRun:
     notes: list[str] = []
-    run = _json(folder / RUN, notes) or {}
-    results = _results(_json(folder / RESULTS, notes, "finish the run with --resume, or `rlcr rescore` it"))
+    run = read_json(folder / RUN, notes) or {}
+    results = _results(
+        read_json(folder / RESULTS, notes, "finish the run with --resume, or `rlcr rescore` it")
+    )
     # What rescoring changed is told by "graded".
-    settings = _mapping(run.get("settings")) | _mapping(run.get("graded"))
-    settings = settings or _mapping((results or {}).get("settings"))
+    settings = mapping_of(run.get("settings")) | mapping_of(run.get("graded"))
+    settings = settings or mapping_of((results or {}).get("settings"))
     # Later rounds of an adaptive run are of hard questions alone: as in its results, they are left out.
-    first = number_of(_mapping(settings.get("adaptive")).get("first"))
+    first = number_of(mapping_of(settings.get("adaptive")).get("first"))
     rows = _read_rows(folder / RECORDS, notes, first)
     answered = zip((rows.ids[question] for question in rows.question), rows.sample.tolist(), strict=True)
     failed = count_failed(folder, answered, first, notes)
@@ -283,7 +292,7 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
         )
     artefacts = {}
     for name in ARTEFACTS:
-        if (folder / name).exists() and (read := _json(folder / name, notes)) is not None:
+        if (folder / name).exists() and (read := read_json(folder / name, notes)) is not None:
             artefacts[name] = read
     return EvalRun(label, folder, settings, results, rows, artefacts, notes)
 
@@ -292,12 +301,12 @@ def _results(found: dict[str, Any] | None) -> dict[str, Any] | None:
     """Results of which the upper parts are what they should be, whatever the file holds."""
     if found is None:
         return None
-    macro, tasks = _mapping(found.get("macro")), _mapping(found.get("tasks"))
+    macro, tasks = mapping_of(found.get("macro")), mapping_of(found.get("tasks"))
     averaged = macro.get("tasks")
     return found | {
         "tasks": {name: dict(task) for name, task in tasks.items() if isinstance(task, Mapping)},
         "macro": macro if isinstance(averaged, list) else None,
-        "unscored": _mapping(found.get("unscored")),
+        "unscored": mapping_of(found.get("unscored")),
     }
 
 
@@ -328,7 +337,7 @@ def _read_rows(path: Path, notes: list[str], samples: float = math.nan) -> Rows:
     unreadable, first = 0, 0
     if not path.exists():
         notes.append(f"no {path.name}: no figure of its confidences and no samples")
-    for number, record, offset in _objects(path):
+    for number, record, offset in read_objects(path):
         if record is None or not isinstance(record.get("id"), str) or "verdict" not in record:
             unreadable, first = unreadable + 1, first or number
             continue
@@ -363,51 +372,29 @@ def _read_rows(path: Path, notes: list[str], samples: float = math.nan) -> Rows:
     )
 
 
-def verdict_code(value: Any) -> int:
-    """RIGHT, WRONG, or UNSCORABLE for anything else."""
-    return _VERDICTS.get(value, UNSCORABLE) if isinstance(value, str) else UNSCORABLE
-
-
-def sample_number(value: Any) -> int:
-    """The number of a sample, 0 for anything that is none."""
-    return value if isinstance(value, int) and 0 <= value < 1 << 53 else 0
-
-
-def number_of(value: Any) -> float:
-    """A number that can be drawn, NaN for anything else."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and abs(value) < 1e15 else math.nan
-
-
-def share(value: Any) -> float:
-    """A confidence, NaN for anything that is none."""
-    number = number_of(value)
-    return number if 0 <= number <= 1 else math.nan
-
-
 # --- trainings --------------------------------------------------------------------------------------
 
 
 def _read_training(folder: Path, label: str) -> tuple[TrainingRun, EvalRun | None]:
     """The training, and its last held-out evaluation as a run of its own."""
     notes: list[str] = []
-    facts = _json(folder / TRAINING, notes) or {}
+    facts = read_json(folder / TRAINING, notes) or {}
     settings = facts.get("settings")
     update, columns = _read_updates(folder / UPDATES, notes)
     evals: list[tuple[int, Mapping[str, Any]]] = []
     last: EvalRun | None = None
     folders = sorted(_numbered(folder / EVALS), key=lambda item: item[0])
     for number, place in folders:
-        results = _results(_json(place / RESULTS, notes, "this evaluation is not finished"))
+        results = _results(read_json(place / RESULTS, notes, "this evaluation is not finished"))
         if results is not None:
             evals.append((number, results))
     for number, place in reversed(folders):
         if (place / RECORDS).exists():
             last = _read_eval(place, f"{label}, update {number:,}")
             break
-    if not folders and _mapping(settings).get("eval_every") is not None:
+    if not folders and mapping_of(settings).get("eval_every") is not None:
         notes.append(f"no folder under {EVALS}/: it was not evaluated on held-out problems")
-    training = TrainingRun(label, folder, _mapping(settings), update, columns, evals, notes)
+    training = TrainingRun(label, folder, mapping_of(settings), update, columns, evals, notes)
     return training, last
 
 
@@ -423,13 +410,13 @@ def _read_updates(path: Path, notes: list[str]) -> tuple[Floats, dict[str, Float
     unreadable = 0
     if not path.exists():
         notes.append(f"no {path.name}: no curves of the training")
-    for _, line, _ in _objects(path):
+    for _, line, _ in read_objects(path):
         number = math.nan if line is None else number_of(line.get("update"))
         if line is None or math.isnan(number):
             unreadable += 1
             continue
         parts = line.get("parts")
-        flat = line | {f"parts.{name}": value for name, value in _mapping(parts).items()}
+        flat = line | {f"parts.{name}": value for name, value in mapping_of(parts).items()}
         # A training that was taken up again may log an update twice: the last one is what it went on from.
         rows[number] = {name: number_of(value) for name, value in flat.items() if name != "update"}
     if unreadable:
@@ -443,46 +430,3 @@ def _read_updates(path: Path, notes: list[str]) -> tuple[Floats, dict[str, Float
     }
     defined = {name: values for name, values in columns.items() if not np.isnan(values).all()}
     return np.array(numbers, np.float64), defined
-
-
-# --- files ------------------------------------------------------------------------------------------
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-def _json(path: Path, notes: list[str], advice: str = "") -> dict[str, Any] | None:
-    """The object of a JSON file. Without the file, or with another thing in it, None and a note."""
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        where = path.name if not path.parent.name.startswith("update-") else f"{path.parent.name}/{path.name}"
-        notes.append(f"no {where}" + (f": {advice}" if advice else ""))
-        return None
-    except (ValueError, RecursionError):
-        found = None
-    except OSError as error:
-        raise RlcrError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if not isinstance(found, dict):
-        notes.append(f"{path.name} is not a JSON object; left out")
-        return None
-    return found
-
-
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, int]]:
-    """Number, object (None where the line is none) and offset of each line of a JSONL file."""
-    offset = 0
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    found = json.loads(line)
-                except (ValueError, RecursionError):
-                    found = None
-                yield number, found if isinstance(found, dict) else None, offset
-                offset += len(line)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise RlcrError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from rlcr.errors import RlcrError
-from rlcr.report.reading import UNSCORABLE, WRONG, EvalRun, number_of, sample_number, share, verdict_code
+from rlcr.report.fields import UNSCORABLE, WRONG, number_of, sample_number, share, verdict_code
+from rlcr.report.reading import EvalRun
 from rlcr.response import Mode, parse
 
 #: A wrong answer with at least this confidence is confidently wrong.

@@ -38,6 +38,8 @@ Key = tuple[str, int]
 RUN, RECORDS, UNFINISHED, PROBLEMS = "run.json", "records.jsonl", "unfinished.jsonl", "problems.jsonl"
 FAILED = "failed.jsonl"
 ADAPTIVE = "adaptive.json"
+#: What is derived from the records: measurements, and confidence columns side by side.
+RESULTS, COMPARISON = "results.json", "columns.json"
 _LOCK = ".lock"
 
 # A record begins with its key, so that resuming need not parse the rest of a long line.

@@ -15,7 +15,8 @@ from typing import Any
 from transformers import TrainerCallback
 
 from rlcr.evaluate import Settings, evaluate
-from rlcr.evaluate.results import RESULTS, load_results
+from rlcr.evaluate.results import load_results
+from rlcr.runs.store import RESULTS
 from rlcr.sample.local import LocalSampler
 from rlcr.tasks import TaskSet
 from rlcr.training.saving import BEST, save_model

@@ -8,11 +8,11 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from rlcr.cli.show.results import console
 from rlcr.many.coherence import TaskCoherence
 from rlcr.many.selective import Selection
 from rlcr.many.vote import TaskVotes, Votes
 from rlcr.metrics.tables import estimate_text
-from rlcr.report.results import console
 
 _MOST_COLUMNS = 6
 

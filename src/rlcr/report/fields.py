@@ -1,0 +1,77 @@
+"""Fields of files that may hold anything: what is not what it should be becomes NaN, 0, None or a note."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rlcr.errors import RlcrError
+
+RIGHT, WRONG, UNSCORABLE = 1, 0, -1
+_VERDICTS = {"correct": RIGHT, "wrong": WRONG}
+
+
+def verdict_code(value: Any) -> int:
+    """RIGHT, WRONG, or UNSCORABLE for anything else."""
+    return _VERDICTS.get(value, UNSCORABLE) if isinstance(value, str) else UNSCORABLE
+
+
+def sample_number(value: Any) -> int:
+    """The number of a sample, 0 for anything that is none."""
+    return value if isinstance(value, int) and 0 <= value < 1 << 53 else 0
+
+
+def number_of(value: Any) -> float:
+    """A number that can be drawn, NaN for anything else."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and abs(value) < 1e15 else math.nan
+
+
+def share(value: Any) -> float:
+    """A confidence, NaN for anything that is none."""
+    number = number_of(value)
+    return number if 0 <= number <= 1 else math.nan
+
+
+def mapping_of(value: Any) -> dict[str, Any]:
+    """An object of JSON, empty for anything else."""
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def read_json(path: Path, notes: list[str], advice: str = "") -> dict[str, Any] | None:
+    """The object of a JSON file. Without the file, or with another thing in it, None and a note."""
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        where = path.name if not path.parent.name.startswith("update-") else f"{path.parent.name}/{path.name}"
+        notes.append(f"no {where}" + (f": {advice}" if advice else ""))
+        return None
+    except (ValueError, RecursionError):
+        found = None
+    except OSError as error:
+        raise RlcrError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not isinstance(found, dict):
+        notes.append(f"{path.name} is not a JSON object; left out")
+        return None
+    return found
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, int]]:
+    """Number, object (None where the line is none) and offset of each line of a JSONL file."""
+    offset = 0
+    try:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    found = json.loads(line)
+                except (ValueError, RecursionError):
+                    found = None
+                yield number, found if isinstance(found, dict) else None, offset
+                offset += len(line)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RlcrError(f"{path}: cannot be read: {error.strerror or error}") from None
