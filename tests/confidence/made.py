@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcr.evaluate.stages import grade
+from rlcr.evaluate.grade import grade
 from rlcr.problem import Problem
 from rlcr.runs.store import PROBLEMS, RECORDS, RUN, to_line
 from rlcr.tasks import write_problems

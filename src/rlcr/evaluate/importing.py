@@ -17,8 +17,8 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate import write_results
+from rlcr.evaluate.grade import grade
 from rlcr.evaluate.results import Results
-from rlcr.evaluate.stages import grade
 from rlcr.problem import Problem
 from rlcr.response import get_format
 from rlcr.runs.store import PROBLEMS, check_new, create_run, locked, to_line, write_whole

@@ -15,11 +15,12 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.adaptive import run_adaptively, write_adaptive
+from rlcr.evaluate.grade import grade
 from rlcr.evaluate.judge import open_judge
 from rlcr.evaluate.methods import Method, get_method, stored_method
 from rlcr.evaluate.progress import Watch
 from rlcr.evaluate.results import Results, measure_records, results_table
-from rlcr.evaluate.stages import Evaluation, grade, run_stages
+from rlcr.evaluate.stages import Evaluation, run_stages
 from rlcr.many.stopping import Rule
 from rlcr.metrics.tables import latex, markdown
 from rlcr.problem import Problem

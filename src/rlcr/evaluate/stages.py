@@ -25,6 +25,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, get_args
 
+from rlcr.evaluate.grade import grade, read_response
 from rlcr.evaluate.methods import (
     FORCED_TOKENS,
     Method,
@@ -33,18 +34,15 @@ from rlcr.evaluate.methods import (
     forced_prefix,
     needs_answer,
     needs_confidence,
-    read_forced_answer,
-    read_forced_confidence,
 )
 from rlcr.evaluate.progress import Watch
-from rlcr.metrics.likelihood import sound_logprobs
 from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, messages
-from rlcr.response import Response, parse
+from rlcr.response import Response
 from rlcr.runs.store import FAILED, UNFINISHED, Appender, Key, Run
 from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampler, Sampling
 from rlcr.sample.refusals import confirm
-from rlcr.verify import Grading, Verdict, Verifier, of_responses, verify
+from rlcr.verify import Grading, Verifier
 
 log = logging.getLogger(__name__)
 
@@ -253,7 +251,7 @@ class _Session:
     def _answer_logprobs(self, completion: Completion) -> dict[Grading, list[float]]:
         found: dict[Grading, list[float]] = {}
         for grading in get_args(Grading):
-            response = _parse(completion.text, self._format, grading, completion.think_open)
+            response = read_response(completion.text, self._format, grading, completion.think_open)
             found[grading] = completion.logprobs_of(answer_span(response)) if response.answer else []
         return found
 
@@ -280,7 +278,7 @@ class _Session:
         return None
 
     def _read(self, draft: _Draft) -> Response:
-        return _parse(draft.text, self._format, "strict", draft.think_open)
+        return read_response(draft.text, self._format, "strict", draft.think_open)
 
     def _messages(self, problem: Problem) -> tuple[Message, ...]:
         return tuple(messages(self._evaluation.prompt, problem))
@@ -389,63 +387,4 @@ def _to_record(draft: _Draft, evaluation: Evaluation) -> dict[str, Any]:
         "logprob": draft.logprob,
         "answer_logprobs": draft.answer_logprobs,
         "seconds": draft.seconds,
-    }
-
-
-def grade(
-    records: Sequence[dict[str, Any]], problems: Sequence[Problem], grading: Grading, judge: Verifier | None
-) -> list[dict[str, Any]]:
-    """Read and verify completions: the raw parts of records in, whole records out."""
-    read = [_read_record(record, grading) for record in records]
-    answers = [answer for _, answer, _ in read]
-    verdicts = of_responses(
-        [response for response, _, _ in read], verify(problems, answers, grading=grading, judge=judge)
-    )
-    return [
-        record | _graded(record, grading, response, answer, confidence, verdict, problem)
-        for record, problem, (response, answer, confidence), verdict in zip(
-            records, problems, read, verdicts, strict=True
-        )
-    ]
-
-
-def _read_record(record: dict[str, Any], grading: Grading) -> tuple[Response, str | None, float | None]:
-    response = _parse(record["text"], record["format"], grading, record["think_open"])
-    answer, confidence = response.answer, response.confidence
-    if response.error:
-        return response, answer, confidence
-    if record["forced_answer"] is not None:
-        answer = read_forced_answer(record["forced_answer"])
-    if record["forced_confidence"] is not None:
-        confidence = read_forced_confidence(record["forced_confidence"], grading)
-    return response, answer, confidence
-
-
-def _parse(text: str, format: str, grading: Grading, think_open: bool) -> Response:
-    return parse(text, format, mode="paper" if grading == "paper" else "lenient", think_open=think_open)
-
-
-def _graded(
-    record: dict[str, Any],
-    grading: Grading,
-    response: Response,
-    answer: str | None,
-    confidence: float | None,
-    verdict: Verdict,
-    problem: Problem,
-) -> dict[str, Any]:
-    # Checked by the sampler, unless the record was made by a version that did not.
-    logprobs = sound_logprobs(record["answer_logprobs"].get(grading) or ())
-    probability = math.fsum(map(math.exp, logprobs)) / len(logprobs) if logprobs else None
-    return {
-        "answer": answer,
-        "confidence": confidence,
-        "confidences": {"verbalised": confidence, "answer-probability": probability},
-        "verdict": verdict.outcome,
-        "reason": verdict.reason,
-        "verifier": problem.verifier,
-        "well_formed": response.well_formed,
-        "fault": response.fault,
-        "leniencies": list(response.leniencies),
-        "repairs": [part for part in ("answer", "confidence") if record[f"forced_{part}"] is not None],
     }
