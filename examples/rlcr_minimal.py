@@ -117,7 +117,7 @@ def evaluate(model: Any, tokenizer: Any) -> str:
     )
 
 
-def main(updates: int = 200, prompts: int = 128, group: int = 4, lr: float = 5e-4, seed: int = 0) -> None:
+def main(updates: int = 300, prompts: int = 256, group: int = 4, lr: float = 3e-4, seed: int = 0) -> None:
     """Train the embedded model, and show what it was worth before and after."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)
