@@ -12,7 +12,8 @@ from scipy.stats import chisquare
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
 
-from rlcr.engine.packed import PackedModel, refusal
+from rlcr.engine.decoding import PackedModel
+from rlcr.engine.trial import Trial, try_packed
 from rlcr.errors import RlcrError
 from rlcr.sample import CannotContinue, Completion, Request, Sampling
 from rlcr.sample.batch import Batch
@@ -486,7 +487,7 @@ def test_both_paths_agree(model, tokenizer) -> None:
 
 
 def test_half_precision_and_a_model_that_only_pretends(tokenizer) -> None:
-    assert refusal(tiny_model().bfloat16()) == (None, None)
+    assert try_packed(tiny_model().bfloat16()) == Trial()
     broken = tiny_model()
     attention = broken.model.layers[0].self_attn
     original = attention.forward
@@ -494,4 +495,4 @@ def test_half_precision_and_a_model_that_only_pretends(tokenizer) -> None:
     attention.forward = lambda hidden_states, **kwargs: original(
         hidden_states=hidden_states + hidden_states.roll(1, dims=1), **kwargs
     )
-    assert "other logits" in str(refusal(broken)[0])
+    assert "log-probabilities with a shared prompt differ" in str(try_packed(broken).reason)

@@ -12,12 +12,15 @@ import logging
 from collections.abc import Generator, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlcr.errors import RlcrError
 from rlcr.sample import CannotContinue, Completion, Request, Sampling
 from rlcr.sample.jobs import Job, Maker
 from rlcr.sample.loading import identify, load
+
+if TYPE_CHECKING:
+    from rlcr.engine.trial import Trial
 
 # What imports torch is imported where it is used: without torch, `load` says what to install.
 
@@ -60,7 +63,7 @@ class LocalSampler:
         self.max_rows = max_rows
         self.fast = fast
         self.tokens_only = tokens_only
-        self._trial: tuple[str | None, int | None] | None = None
+        self._trial: Trial | None = None
 
     @classmethod
     def load(
@@ -74,7 +77,7 @@ class LocalSampler:
     @property
     def eos_ids(self) -> frozenset[int]:
         """The tokens that end a response."""
-        from rlcr.engine.packed import base_model
+        from rlcr.engine.attention import base_model
 
         inner = base_model(self.model)
         found: set[int] = set()
@@ -89,7 +92,7 @@ class LocalSampler:
         Requests are tokenised in lots, the first at once: what is wrong with it, or with ``sampling``, is
         raised by this call and not by the first ``next``.
         """
-        from rlcr.engine.packed import base_model
+        from rlcr.engine.attention import base_model
 
         _check(sampling)
         config = base_model(self.model).config.get_text_config()
@@ -101,7 +104,7 @@ class LocalSampler:
     def _sample(
         self, maker: Maker, lots: Iterable[list[Job]], unfit: dict[str, str]
     ) -> Generator[Completion, None, None]:
-        from rlcr.engine.packed import PackedModel
+        from rlcr.engine.decoding import PackedModel
         from rlcr.sample.batch import Batch
         from rlcr.sample.plain import generate
 
@@ -126,26 +129,21 @@ class LocalSampler:
         if not self.fast or not jobs:
             return [], jobs
         if self._trial is None:
-            from rlcr.engine.packed import refusal
+            from rlcr.engine.trial import try_packed
 
-            self._trial = refusal(self.model)
-            if self._trial[0] is not None:
-                log.warning("%s: sampling with transformers' generate, since %s", self.name, self._trial[0])
-        reason, longest = self._trial
-        if reason is not None:
-            return [], jobs
-        if longest is None:
-            return jobs, []
-        packed = [job for job in jobs if len(job.ids) + job.limit <= longest]
-        plain = [job for job in jobs if len(job.ids) + job.limit > longest]
-        if plain:
+            self._trial = try_packed(self.model)
+            if reason := self._trial.reason:
+                log.warning("%s: sampling with transformers' generate, since %s", self.name, reason)
+        packed = [job for job in jobs if self._trial.fits(len(job.ids) + job.limit)]
+        plain = [job for job in jobs if not self._trial.fits(len(job.ids) + job.limit)]
+        if plain and not self._trial.reason:
             log.warning(
                 "%s: sampling %d of %d prompts with transformers' generate, since they and their responses"
                 " may exceed the model's attention window of %d tokens",
                 self.name,
                 len(plain),
                 len(jobs),
-                longest,
+                self._trial.longest,
             )
         return packed, plain
 

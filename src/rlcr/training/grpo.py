@@ -6,7 +6,7 @@
     reward     the core library, once for each completion, part by part
     credit     an advantage for each token (`rlcr.training.credit`)
     loss       one line: the policy gradient, with entropy bonus and KL term where asked for, in as few passes
-               through the model as its memory allows (`rlcr.engine.batches`, `rlcr.engine.prefix`)
+               through the model as its memory allows (`rlcr.engine.batches`, `rlcr.engine.sharing`)
 
 What GRPO usually has and this leaves out: division by the group's standard deviation (it makes models
 overconfident), and ratio clipping (each batch is used once, so the ratio is 1). The loss divides by the
@@ -31,10 +31,10 @@ import torch
 from accelerate.utils import DistributedType, gather_object
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from rlcr.engine.attention import base_model, evaluating
 from rlcr.engine.batches import Sample, cut_plain, cut_shared
+from rlcr.engine.learning import Sharing
 from rlcr.engine.logps import add_token_scores
-from rlcr.engine.packed import base_model, evaluating
-from rlcr.engine.sharing import Sharing
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.prompts import opens_think
