@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.modules.dropout import _DropoutNd
 
-from rlcr.engine.attention import Switch, base_model
+from rlcr.engine.attention import Switch, base_model, evaluating
 from rlcr.engine.batches import Sample
 from rlcr.engine.sharing import SharedPrompts, plain_inputs
 from rlcr.engine.trial import Trial, try_packed
@@ -27,8 +27,7 @@ class Sharing:
 
         ``rows`` completions, padded with ``pad``, are as many as the plain way may be given at once.
         """
-        self._config = base_model(models[0]).config.get_text_config()
-        self._switch = Switch(*models)
+        self._inner, self._switch = base_model(models[0]), Switch(*models)
         self._accelerator, self._pad, self._rows = accelerator, pad, rows
         self._trial = None if wanted else Trial("it is not wanted")
 
@@ -69,14 +68,15 @@ class Sharing:
 
     def _try(self, model: Any, samples: Sequence[Sample]) -> Trial:
         def both_ways(some: Sequence[Sample]) -> tuple[Tensor, Tensor]:
-            ours_N, own_N = (model(**self.inputs(some, shared=shared))[0] for shared in (True, False))
+            with evaluating(model):  # the wrapper of several devices too
+                ours_N, own_N = (model(**self.inputs(some, shared=shared))[0] for shared in (True, False))
             return ours_N, own_N
 
-        if _drops_out(model, self._config):
+        if _drops_out(model, self._inner.config.get_text_config()):
             # Each completion would have its own draw for the prompt; shared, there is one for all.
             trial = Trial("it drops out at random while it learns")
         else:
-            trial = try_packed(model, samples, rows=self._rows, both_ways=both_ways)
+            trial = try_packed(self._inner, samples, rows=self._rows, both_ways=both_ways)
         # All processes must go the same way.
         failed = torch.tensor(float(trial.reason is not None), device=self._accelerator.device)
         if not bool(self._accelerator.reduce(failed)):

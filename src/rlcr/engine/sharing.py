@@ -27,7 +27,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from rlcr.engine.batches import Sample
 
 #: Pairs of a padding query and a key that attention may compute for nothing in one call.
-_WASTED = 2**19
+_WASTED = 2**17
 
 
 class _Side:

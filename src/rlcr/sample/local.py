@@ -94,7 +94,7 @@ class LocalSampler:
         """
         from rlcr.engine.attention import base_model
 
-        _check(sampling)
+        sampling.check()
         config = base_model(self.model).config.get_text_config()
         room = getattr(config, "max_position_embeddings", None)
         maker = Maker(self.tokenizer, sampling, self.eos_ids, room, tokens_only=self.tokens_only)
@@ -169,14 +169,3 @@ class _Lots:
             except CannotContinue as error:
                 self.unfit[request.key] = str(error)
         return jobs
-
-
-def _check(sampling: Sampling) -> None:
-    if sampling.max_tokens < 1:
-        raise RlcrError(f"max_tokens is {sampling.max_tokens}; it must be at least 1")
-    if not 0 <= sampling.temperature < float("inf"):
-        raise RlcrError(f"temperature is {sampling.temperature}; it must be 0 (greedy) or a positive number")
-    if not 0 < sampling.top_p <= 1:
-        raise RlcrError(f"top_p is {sampling.top_p}; it must be above 0 and at most 1")
-    if any(not stop for stop in sampling.stop):
-        raise RlcrError("a stop string is empty; leave it out")
