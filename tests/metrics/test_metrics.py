@@ -21,7 +21,7 @@ from rlcr import metrics
 from rlcr.errors import RlcrError
 from rlcr.metrics import intervals, kernel
 
-DATA = Path(os.environ.get("RLCR_DATA", Path(__file__).parents[2] / "shared" / "data")) / "rlcr_outputs"
+DATA = Path(os.environ.get("RLCR_DATA", Path(__file__).parents[3] / "shared" / "data")) / "rlcr_outputs"
 METHODS = ("Base", "RLVR", "RLVR-Classifier", "Answer-Prob", "RLCR")
 TASKS = ("commonsenseqa", "math-500")
 
