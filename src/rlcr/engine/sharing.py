@@ -162,7 +162,7 @@ class SharedPrompts:
         if by_length:
             order_R, cuts = _by_length(reads_R, int(lengths_P.max()))
         ids = [np.concatenate([np.asarray(prompt) for prompt in prompts])]
-        ids += [np.asarray(samples[row].completion[:-1], dtype=np.int64) for row in order_R]
+        ids += [np.asarray(samples[row].completion[:-1], dtype=np.int64) for row in order_R.tolist()]
         positions = [np.arange(length) for length in lengths_P]
         after_R = lengths_P[group_R]
         positions += [np.arange(p, p + n) for p, n in zip(after_R[order_R], reads_R[order_R], strict=True)]
