@@ -20,6 +20,7 @@ from rlcr.evaluate.compare import compare_runs
 from rlcr.evaluate.methods import FORCED_ANSWER, FORCED_CONFIDENCE, METHOD_FILE
 from rlcr.evaluate.results import measure_records
 from rlcr.problem import Problem
+from rlcr.runs.record import from_cells
 from rlcr.runs.store import create_run
 from rlcr.tasks import write_problems
 
@@ -225,7 +226,7 @@ def test_results_do_not_depend_on_the_order_of_records(tmp_path: Path) -> None:
         first = evaluate(Settings(server.url, (capitals(tmp_path),), "rlcr", samples=3), tmp_path / "run")
     shuffled = records_of(tmp_path / "run")
     random.Random(0).shuffle(shuffled)
-    assert measure_records(shuffled, first.settings).to_dict() == first.to_dict()
+    assert measure_records(map(from_cells, shuffled), first.settings).to_dict() == first.to_dict()
 
 
 def test_a_repair_that_does_not_fit_costs_itself_alone(tmp_path: Path) -> None:

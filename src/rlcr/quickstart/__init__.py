@@ -137,7 +137,8 @@ def exact_of(folder: Path) -> ExactEvaluation:
     said = {record.id: record for record in open_run(folder).records()}
     rows = [said[problem.id] for problem in sequence_problems(task)]
     answers: list[Any] = read_answers(task, [row.answer for row in rows])
-    return exact_evaluation(task, (answers, [row.confidence for row in rows]))
+    confidences: list[Any] = [row.confidence for row in rows]
+    return exact_evaluation(task, (answers, confidences))
 
 
 # --- folder -----------------------------------------------------------------------------------------
