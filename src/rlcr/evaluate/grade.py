@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from rlcr.evaluate.methods import read_forced_answer, read_forced_confidence
+from rlcr.metrics.likelihood import sound_logprobs
 from rlcr.problem import Problem
 from rlcr.response import Response, parse
 from rlcr.runs.record import SAMPLED, Record, Sampled
@@ -58,7 +59,7 @@ def _record(
     completion: Sampled, grading: Grading, reading: _Reading, verdict: Verdict, problem: Problem
 ) -> Record:
     response, answer, confidence = reading
-    logprobs = completion.answer_logprobs.get(grading)
+    logprobs = sound_logprobs(completion.answer_logprobs.get(grading) or ())
     return Record(
         **{name: getattr(completion, name) for name in SAMPLED},
         answer=answer,
