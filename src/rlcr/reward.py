@@ -56,6 +56,8 @@ class Verifying(Protocol):
 
 
 PARTS = ("format", "correctness", "calibration", "abstention")
+#: What an abstention is worth, before its weight: half a correct answer.
+ABSTENTION = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,6 @@ class Reward:
     format: str
     weights: Mapping[str, float]
     rule: ScoringRule | None = None
-    abstention_value: float = 0.5
 
     def __post_init__(self) -> None:
         for part, weight in self.weights.items():
@@ -161,7 +162,7 @@ class Reward:
         if "calibration" in self.weights:
             parts["calibration"] = np.where(scorable, self._calibration(responses, correct, well_formed), 0.0)
         if "abstention" in self.weights:
-            parts["abstention"] = np.where(abstained, self.abstention_value, 0.0)
+            parts["abstention"] = np.where(abstained, ABSTENTION, 0.0)
         total = np.zeros(len(responses))
         for name, values in parts.items():
             total += self.weights[name] * values

@@ -171,19 +171,30 @@ def sequences(seed: int = 0) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     return [(tuple(p), tuple(r)) for p, r in found]
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "olmo2", "gemma3_text"])
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        *((kind, {}) for kind in ("llama", "qwen2", "qwen3", "olmo2", "gemma3_text")),
+        ("gemma3_text", {"sliding_window": 20}),
+    ],
+)
+@pytest.mark.parametrize("several", [True, False])
 @pytest.mark.parametrize("layer", [0, 1, 2])
 def test_embeddings_are_those_of_each_sequence_alone(
-    kind: str, layer: int, caplog: pytest.LogCaptureFixture
+    kind: str, settings: dict[str, int], layer: int, several: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     from tests.tiny import tiny_model
 
     from rlcr.confidence.embeddings import embed
 
-    model = tiny_model(kind)
-    some = sequences()
+    model = tiny_model(kind, **settings)
+    some = sequences()[:: 1 if several else 2]
+    if not several:  # one response to each question: only the beginning of all prompts is shared
+        some = list({prompt: (prompt, response) for prompt, response in some}.values())
+    whole = sum(len(p) + len(r) for p, r in some)
     for budget in (20, 60, 4096):
         found = np.empty((len(some), 64), np.float32)
+        caplog.clear()
         with caplog.at_level(logging.WARNING):
             tokens = embed(model, some, layer, found, budget)
         with torch.no_grad():
@@ -191,25 +202,30 @@ def test_embeddings_are_those_of_each_sequence_alone(
                 ids = torch.tensor([[*prompt, *response]])
                 own = model(input_ids=ids, output_hidden_states=True).hidden_states[layer][0, -1]
                 assert np.abs(found[row] - own.numpy()).max() < 1e-4 * max(1.0, float(own.abs().max()))
-    whole = sum(len(p) + len(r) for p, r in some)
-    if kind.startswith("gemma"):  # its windows take the plain way, and the log says so
-        assert "padded batches" in caplog.text
+    long = sum(len(p) + len(r) > 20 for p, r in some)
+    if settings:  # what is longer than its window takes the plain way, and the log says so
+        assert 0 < long < len(some)
+        assert f"{long} of {len(some)} with padded batches, since the model's attention window" in caplog.text
     else:
+        assert not caplog.text
         assert tokens < whole
 
 
 def test_lots_stay_within_the_token_budget() -> None:
-    from rlcr.confidence.embeddings import _lots, _trees
-    from rlcr.engine.prefixes import grow
+    from rlcr.confidence.embeddings import _lots, _samples
+    from rlcr.engine.batches import cut_shared
+    from rlcr.engine.sharing import SharedPrompts
 
-    some = sequences(1) * 3
+    some = _samples(sequences(1) * 3)
     for budget in (30, 100):
-        for lot in _trees(some, budget):
-            assert len(lot) == 1 or len(grow([some[row] for row in lot]).ids) <= budget
-        for lot in _lots(some, budget):
-            longest = max(len(some[row][0]) + len(some[row][1]) for row in lot)
+        shared, padded = cut_shared(some, budget), list(_lots(some, budget))
+        for lot in shared:
+            assert len(lot) == 1 or SharedPrompts(lot, torch.device("cpu")).input_ids.numel() <= budget
+        for lot in padded:
+            longest = max(len(sample.prompt) + sample.read for sample in lot)
             assert len(lot) == 1 or len(lot) * longest <= budget
-        assert sorted(row for lot in _trees(some, budget) for row in lot) == list(range(len(some)))
+        for lots in (shared, padded):
+            assert sorted(id(sample) for lot in lots for sample in lot) == sorted(map(id, some))
 
 
 # --- what is read -----------------------------------------------------------------------------------

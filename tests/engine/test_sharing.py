@@ -8,6 +8,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
@@ -17,6 +18,7 @@ from tests.training.oracle import grpo_step
 from tests.training.test_gradients import EQUAL, MIXED, error, texts_of
 from tests.training.updates import recipe, response, rows, update
 
+from rlcr.engine import sharing
 from rlcr.errors import RlcrError
 
 KINDS = ("llama", "qwen2", "qwen3", "olmo2", "gemma3_text")
@@ -191,6 +193,28 @@ def test_logits_changed_behind_the_head_are_the_models_own(tmp_path: Path, caplo
     assert "changes its logits behind the output layer" in caplog.text
     model = in_double(toy("granite", logits_scaling=3.0))
     assert error(found.gradient, grpo_step(model, rows(MIXED), temperature=0.7)) < 1e-9
+
+
+@pytest.mark.parametrize("wasted", [0, 500])
+def test_completions_of_different_lengths_attend_apart_and_make_the_same_update(
+    wasted: int, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(sharing, "_WASTED", wasted)
+    found = update(recipe(entropy=0.02), MIXED, tmp_path, model=toy())
+    assert found.trainer.sharing.on
+    wanted = grpo_step(in_double(toy()), rows(MIXED), temperature=0.7, entropy=0.02)
+    assert error(found.gradient, wanted) < 1e-9
+
+
+def test_cuts_between_lengths_bound_what_padding_costs(monkeypatch: Any) -> None:
+    reads = np.array([5, 0, 90, 88, 7])
+    for wasted, order, cuts in ((0, [2, 3, 4, 0, 1], [1, 2, 3, 4]), (500, [2, 3, 4, 0, 1], [2])):
+        monkeypatch.setattr(sharing, "_WASTED", wasted)
+        ordered, at = sharing._by_length(reads, 0)
+        assert (ordered.tolist(), at) == (order, cuts)
+    monkeypatch.setattr(sharing, "_WASTED", 10**6)
+    ordered, at = sharing._by_length(reads, 0)
+    assert (ordered.tolist(), at) == ([0, 1, 2, 3, 4], [])  # as they are
 
 
 def test_a_completion_without_tokens_is_an_error(tmp_path: Path, monkeypatch: Any) -> None:

@@ -272,6 +272,28 @@ def test_completion_mode_continues_where_chat_cannot(tmp_path: Path) -> None:
     assert 'mode was "completion", is "chat"' in changed.stderr
 
 
+def test_top_p_and_stop_are_passed_on_and_kept(tmp_path: Path) -> None:
+    task, out = capitals(tmp_path, 1), tmp_path / "run"
+    with ModelServer(needy_reply) as server:
+        command = ["eval", "--model", server.url, "--task", task, "--method", "base", "--out", out]
+        asked = [*command, "--top-p", "0.9", "--stop", "END", "--stop", "\n\n"]
+        result = cli(*asked)
+        assert result.returncode == 0, result.stderr
+        bodies = [call.body for call in server.calls if call.body]
+        assert (bodies[0]["top_p"], bodies[0]["stop"]) == (0.9, ["END", "\n\n"])
+        assert "stop" not in bodies[-1]  # a forced continuation
+        assert cli(*asked, "--resume").returncode == 0
+        changed = cli(*command, "--stop", "END", "--resume")
+        for wrong in (["--top-p", "0"], ["--stop", ""]):
+            refused = cli(*command[:-1], tmp_path / "other", *wrong)
+            assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    settings = json.loads((out / "run.json").read_text())["settings"]
+    assert (settings["top_p"], settings["stop"]) == (0.9, ["END", "\n\n"])
+    assert changed.returncode == 2
+    assert 'stop was ["END", "\\n\\n"], is ["END"]; top_p was 0.9, is 1.0' in changed.stderr
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_tokenizer_brings_its_template(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from tests.tiny import tiny_tokenizer

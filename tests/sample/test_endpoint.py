@@ -19,7 +19,7 @@ from tests.servers import Call, Faults, ModelServer, model_reply
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion, Request, Sampling, wire
 from rlcr.sample.connection import Server
-from rlcr.sample.endpoint import EndpointSampler, list_models
+from rlcr.sample.endpoint import EndpointSampler
 
 GREEDY = Sampling(max_tokens=64)
 HOT = Sampling(max_tokens=64, temperature=1.0)
@@ -182,8 +182,7 @@ def test_a_response_that_begins_inside_think() -> None:
 
 def test_models_and_the_default_one() -> None:
     with ModelServer(echo) as server:
-        assert list_models(server.url + "/") == ["tiny"]
-        assert EndpointSampler(server.url).name == "tiny"
+        assert EndpointSampler(server.url + "/").name == "tiny"
     with ModelServer(echo, models=("a", "b")) as server, pytest.raises(RlcrError, match="serves a, b: name"):
         EndpointSampler(server.url)
 
@@ -339,7 +338,7 @@ def test_a_url_without_v1() -> None:
         with pytest.raises(RlcrError, match="HTTP 404.*usually ends in /v1"):
             list(EndpointSampler(url, "tiny").sample([ask(1)], GREEDY))
         with pytest.raises(RlcrError, match="does not list its models.*/v1"):
-            list_models(url)
+            EndpointSampler(url)
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://", "http://x:port/v1", ""])
@@ -360,8 +359,6 @@ def test_without_the_client_the_message_says_what_to_install(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(RlcrError, match=r'pip install "rlcr\[endpoint\]"'):
         EndpointSampler("http://localhost:1/v1", "tiny")
-    with pytest.raises(RlcrError, match=r'pip install "rlcr\[endpoint\]"'):
-        list_models("http://localhost:1/v1")
 
 
 def test_bad_settings() -> None:

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from tests.tiny import tiny_model, tiny_tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
-from rlcr.prompts import load_prompt, render
+from rlcr.prompts import load_prompt, messages, render
+from rlcr.sample import Request, Sampling
+from rlcr.sample.jobs import Maker
 from rlcr.tasks import TaskSet, load, write_problems
 from rlcr.training.data import (
     check_positions,
@@ -20,6 +23,7 @@ from rlcr.training.data import (
     load_problems,
     measure_problems,
     prepare_problems,
+    render_prompts,
 )
 from rlcr.training.recipes import load_recipe
 from rlcr.training.recipes.settings import Recipe
@@ -162,3 +166,26 @@ def test_prompts_without_room_for_an_answer_are_found_before_training(
     check_positions(chosen, tiny_model(max_position_embeddings=4000), data, task_set(long=1), tokenizer)
     with pytest.raises(RlcrError, match=f"HuggingFaceTB.* has 1000 positions, but the {message}"):
         check_positions(chosen, tiny_model(max_position_embeddings=1000), data, task_set(long=1), tokenizer)
+
+
+@pytest.mark.parametrize("template", [None, "{{ messages[1].content }}<|im_end|>"])
+@pytest.mark.parametrize("around", ["<|im_start|> $A <|im_end|>", "$A <|endoftext|>", "<|im_start|> $A"])
+@pytest.mark.parametrize(
+    "question", ["What is the sum?", "half a character: \ud83d", "\udc00 ends it <|im_end|>"]
+)
+def test_training_reads_the_prompts_that_the_sampler_reads(
+    template: str | None, around: str, question: str
+) -> None:
+    """Also where the tokenizer ends every text, and where the text is no valid Unicode."""
+    tokenizer = tiny_tokenizer(chat_template=template)
+    special = [(token, tokenizer.convert_tokens_to_ids(token)) for token in around.split() if token != "$A"]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(around, None, special)
+    problem, prompt = Problem("p", question, ("4",), "math"), load_prompt("rlvr")
+    (trained,) = render_prompts(prompt, [problem], tokenizer)
+    maker = Maker(tokenizer, Sampling(), frozenset([tokenizer.eos_token_id]), None)
+    sampled = maker.job(Request("p", tuple(messages(prompt, problem))))
+    assert tuple(trained.ids) == sampled.ids
+    last = tokenizer.convert_tokens_to_ids("<|im_end|>")  # where a template writes it, it stays
+    assert (trained.ids[-1] == last) == (template is not None)
+    assert (trained.ids[0] == 1) == (template is None and around.startswith("<|im_start|>"))
+    trained.text.encode()

@@ -55,6 +55,13 @@ def eval_(
     temperature: Annotated[
         float | None, typer.Option(help="Default: 0 for one sample, 0.7 for several.", min=0)
     ] = None,
+    top_p: Annotated[
+        float, typer.Option(help="Draw from the likeliest tokens that together reach this probability.")
+    ] = 1.0,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="End a response before this text; may be given several times."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the sampling.")] = 0,
     grading: Grading = "strict",
     verifier: Annotated[
@@ -103,6 +110,8 @@ def eval_(
         samples=samples,
         max_tokens=max_tokens,
         temperature=temperature,
+        top_p=top_p,
+        stop=tuple(stop or ()),
         seed=seed,
         grading=grading,
         verifier=verifier,

@@ -9,8 +9,8 @@ exactly when it would come out the same. Reading it maps it into memory: no more
 loaded.
 
 A batch holds at most ``token_budget`` tokens, which bounds memory. What sequences have in common is read
-once (:mod:`rlcr.engine.prefixes`); a model whose attention does not allow that is run on padded batches
-of equal lengths, and the log says so.
+once (:mod:`rlcr.engine.sharing`); where a model's attention does not allow that it is run on padded batches
+of nearly equal lengths, and the log says so.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ import numpy as np
 
 from rlcr.confidence.rows import Rows
 from rlcr.confidence.texts import read_part
+from rlcr.engine.batches import Sample, cut_shared
 from rlcr.errors import RlcrError
 from rlcr.files import writing
 from rlcr.prompts import Prompt, messages
@@ -172,32 +174,39 @@ def embed(
     """Write the state after each sequence's last token in a layer to ``out``; returns the tokens read."""
     import torch
 
-    from rlcr.engine import prefixes
+    from rlcr.engine.attention import Switch, device_of
+    from rlcr.engine.sharing import SharedPrompts, plain_inputs
+    from rlcr.engine.trial import try_packed
 
-    device = model.get_input_embeddings().weight.device
+    device, trial = device_of(model), try_packed(model)
+    samples = _samples(sequences)
+    shared = [sample for sample in samples if trial.fits(len(sample.prompt) + sample.read)]
+    padded = [sample for sample in samples if not trial.fits(len(sample.prompt) + sample.read)]
+    if padded:
+        reason = trial.reason or f"the model's attention window has {trial.longest} tokens"
+        log.warning("embedding %d of %d with padded batches, since %s", len(padded), len(samples), reason)
+    lots = [(True, lot) for lot in cut_shared(shared, token_budget)]
+    lots += [(False, lot) for lot in _lots(padded, token_budget)]
+    row_of = {id(sample): row for row, sample in enumerate(samples)}
     done = tokens = 0
     with _only(model, layer) as read, torch.inference_mode():
-        shared = _can_share(model, sequences, read)
-        for rows in (_trees if shared else _lots)(sequences, token_budget):
-            lot = [sequences[row] for row in rows]
-            if shared:
-                tree = prefixes.grow(lot)
-                with prefixes.switched(model):
-                    state = read(lambda decoder, t=tree: prefixes.run(decoder, t, device))[tree.last]
-                tokens += len(tree.ids)
-            else:
-                state = _padded(read, lot, device)
-                tokens += len(lot) * max(len(p) + len(r) for p, r in lot)
-            out[rows] = state.float().cpu().numpy()
-            done += len(rows)
+        for packed, lot in lots:
+            call = SharedPrompts(lot, device).inputs() if packed else plain_inputs(lot, 0, device)
+            at_N = call.pop("at")
+            del call["following"]
+            with Switch(model) if packed else nullcontext():
+                state_NH = read(**call).flatten(0, 1)[at_N]
+            out[[row_of[id(sample)] for sample in lot]] = state_NH.float().cpu().numpy()
+            tokens += call["input_ids"].numel()
+            done += len(lot)
             if progress:
-                progress(done / len(sequences))
+                progress(done / len(samples))
     return tokens
 
 
 @contextmanager
 def _only(model: Any, layer: int) -> Iterator[Callable[..., Any]]:
-    """``read(call)`` for the states of one layer; those above it are not run."""
+    """``read(…)`` calls the decoder for the states of one layer; those above it are not run."""
     decoder = model.get_decoder()
     layers, states = decoder.layers, []
     last = layer == len(layers)
@@ -215,10 +224,10 @@ def _only(model: Any, layer: int) -> Iterator[Callable[..., Any]]:
             )
         decoder.layers = kept
 
-    def read(call: Callable[[Any], Any]) -> Any:
+    def read(**call: Any) -> Any:
         states.clear()
-        output = call(decoder)
-        return output if last else states[0].reshape(output.shape)
+        output = decoder(**call, use_cache=False).last_hidden_state
+        return output if last else states[0]
 
     try:
         yield read
@@ -228,76 +237,29 @@ def _only(model: Any, layer: int) -> Iterator[Callable[..., Any]]:
             decoder.layers = layers
 
 
-def _padded(read: Callable[..., Any], lot: Sequence[Sequence_], device: Any) -> Any:
-    """The plain way: padding on the right, which no token before it can see."""
-    import torch
-    from torch.nn.utils.rnn import pad_sequence
+def _samples(sequences: Sequence[Sequence_]) -> list[Sample]:
+    """Sequences as completions behind what they share: their prompt, or the beginning of all prompts.
 
-    whole = [torch.tensor([*prompt, *response]) for prompt, response in lot]
-    ids_NT = pad_sequence(whole, batch_first=True).to(device)
-    mask_NT = pad_sequence([torch.ones(len(row), dtype=torch.long) for row in whole], batch_first=True)
-    state_NTH = read(
-        lambda decoder: (
-            decoder(input_ids=ids_NT, attention_mask=mask_NT.to(device), use_cache=False).last_hidden_state
-        )
-    )
-    return state_NTH[torch.arange(len(lot)), torch.tensor([len(row) - 1 for row in whole])]
-
-
-def _can_share(model: Any, sequences: Sequence[Sequence_], read: Callable[..., Any]) -> bool:
-    """Whether the fast way gives what the plain one gives, tried on pieces of some sequences."""
-    from rlcr.engine import prefixes
-
-    device = model.get_input_embeddings().weight.device
-    # Ends of a few are enough, and cost next to nothing; sorted, as those of one prompt must be neighbours.
-    some = sequences[:: max(1, len(sequences) // 4)][:4]
-    lot = sorted((_ends(prompt), _ends(response)) for prompt, response in some)
-    plain = _padded(read, lot, device).float()
-    try:
-        tree = prefixes.grow(lot)
-        with prefixes.switched(model):
-            ours = read(lambda decoder: prefixes.run(decoder, tree, device))[tree.last].float()
-    except (TypeError, RuntimeError, ValueError, AttributeError, KeyError) as error:
-        log.warning("embedding with padded batches, since %s", (str(error).splitlines() or ["?"])[0])
-        return False
-    # Half precision differs by some percent of the spread; a wrong way by several spreads.
-    allowed = 0.01 if model.dtype.itemsize >= 4 else 0.5
-    if bool((ours - plain).abs().max() <= allowed * plain.std()):
-        return True
-    log.warning("embedding with padded batches, since a trial gave other states than the model's own way")
-    return False
+    The one that saves more tokens: with one response to each question, only the system prompt is shared.
+    The state wanted is that which would predict the token after the last, whatever that is.
+    """
+    groups = {prompt: number for number, prompt in enumerate(dict.fromkeys(p for p, _ in sequences))}
+    ends = zip(min(groups), max(groups), strict=False)  # what the first and the last share, all share
+    trunk = tuple(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], ends))
+    if trunk and sum(len(prompt) - len(trunk) for prompt, _ in sequences) < sum(map(len, groups)):
+        rows = [(0, trunk, (*prompt[len(trunk) :], *response)) for prompt, response in sequences]
+    else:
+        rows = [(groups[prompt], prompt, response) for prompt, response in sequences]
+    return [
+        Sample(group, prompt, (*rest, 0), np.zeros(0), np.arange(len(rest) + 1) == len(rest))
+        for group, prompt, rest in rows
+    ]
 
 
-def _ends(ids: tuple[int, ...], most: int = 16) -> tuple[int, ...]:
-    return ids if len(ids) <= most else ids[: most // 2] + ids[-most // 2 :]
-
-
-def _trees(sequences: Sequence[Sequence_], budget: int) -> Iterator[list[int]]:
-    """Rows in lots whose tree has at most ``budget`` tokens (or holds one sequence), prompts together."""
-    from rlcr.engine.prefixes import common
-
-    order = sorted(range(len(sequences)), key=lambda row: sequences[row][0])
-    trunk = common([sequences[order[0]][0], sequences[order[-1]][0]])  # of sorted ones the first and the last
-    lot: list[int] = []
-    size, current = trunk, None
-    for row in order:
-        prompt, response = sequences[row]
-        more = len(response) + (0 if prompt == current else len(prompt) - trunk)
-        if lot and size + more > budget:
-            yield lot
-            lot, size, more = [], trunk, len(prompt) - trunk + len(response)
-        lot.append(row)
-        size, current = size + more, prompt
-    if lot:
-        yield lot
-
-
-def _lots(sequences: Sequence[Sequence_], budget: int) -> Iterator[list[int]]:
-    """Rows in lots of nearly equal lengths, at most ``budget`` tokens with padding."""
-    order = sorted(range(len(sequences)), key=lambda row: sum(map(len, sequences[row])), reverse=True)
-    start = 0
-    while start < len(order):
-        longest = max(1, sum(map(len, sequences[order[start]])))
-        lot = order[start : start + max(1, budget // longest)]
-        start += len(lot)
+def _lots(samples: Sequence[Sample], budget: int) -> Iterator[list[Sample]]:
+    """Lots of nearly equal lengths, at most ``budget`` tokens with padding."""
+    ordered = sorted(samples, key=lambda sample: len(sample.prompt) + sample.read, reverse=True)
+    while ordered:
+        longest = len(ordered[0].prompt) + ordered[0].read
+        lot, ordered = ordered[: max(1, budget // longest)], ordered[max(1, budget // longest) :]
         yield lot

@@ -1,35 +1,30 @@
 # pyright: basic
-"""Attention over packed sequences with shared prompts, as an attention function of transformers.
+"""Attention over packed sequences: the one function that we register with transformers, and its switch.
 
-All sequences lie behind each other in one row of tokens (batch size 1): no padding anywhere outside
-attention, and the output layer sees exactly the tokens whose logits are needed. A forward pass is either
+All sequences lie behind each other in one row of tokens (batch size 1), so nothing is padded outside
+attention. Everything else in a decoder treats tokens one by one and does not mind their order; positions are
+given explicitly. Who may look at whom is up to a `Plan`, which the model receives as the keyword ``packed``;
+transformers hands it down to the attention function unchanged. Models run without a cache of their own.
 
-* a `Prefill`: whole prompts, each attending to itself, whose keys and values go to a slab; or
-* a `Decode`: one token for each sample. Its attention has two parts: the prompt, shared by all samples of a
-  group, where queries of the group meet the prompt's keys in one matrix product; and the sample's own tokens.
-  Scores of both go through one softmax. They are small next to keys and values, so it costs little to put
-  them into the order that each part needs.
-
-The model receives the plan as the keyword ``packed``, which transformers hands down to the attention
-function unchanged, and runs without a cache of its own.
+Sampling has the plans `Prefill` and `Decode` (`rlcr.engine.decoding`); learning and embedding have
+`SharedPrompts` (`rlcr.engine.sharing`). Whether a model can do without its own attention is found out by
+`rlcr.engine.trial`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, scaled_dot_product_attention
-
-from rlcr.engine.slabs import Slab
+from transformers import AttentionInterface
 
 #: The name under which transformers finds the function. No mask function has it, so models make no mask.
 NAME = "rlcr_packed"
-
-
 #: What a layer may ask of attention that ours does not do.
 UNKNOWN_DEMANDS = {"softcap": "capped scores", "s_aux": "attention sinks", "position_bias": "position biases"}
 
@@ -38,197 +33,109 @@ class NotForwardedError(Exception):
     """The model does not hand keywords down to its attention function."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Prompts of one length behind each other in the packed row, and where their keys and values go."""
+class Plan(Protocol):
+    """Who attends to whom in a row of tokens."""
 
-    start: int
-    length: int
-    slab: Slab
-    slots_P: Tensor
-
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
-        """Store keys and values; outputs (tokens, heads, dim) of each prompt attending to itself."""
-
-        def apart(x_1HTD: Tensor) -> Tensor:
-            prompts = len(self.slots_P)
-            x_HTD = x_1HTD[0, :, self.start : self.start + prompts * self.length]
-            return x_HTD.unflatten(1, (prompts, self.length)).transpose(0, 1)
-
-        query_PHTD, key_PHTD, value_PHTD = apart(query), apart(key), apart(value)
-        for buffer, new_PHTD in zip(self.slab.layer(layer, key, value), (key_PHTD, value_PHTD), strict=True):
-            buffer[self.slots_P, :, : self.length] = new_PHTD
-        output_PHTD = scaled_dot_product_attention(
-            query_PHTD,
-            key_PHTD,
-            value_PHTD,
-            is_causal=True,
-            scale=scaling,
-            enable_gqa=query.shape[1] > key.shape[1],
-        )
-        return output_PHTD.transpose(1, 2).flatten(0, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Prefill:
-    """Prompts behind each other, each attending causally to itself."""
-
-    stretches: Sequence[Stretch]
-
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """Outputs (1, tokens, heads, dim) of queries, keys and values (1, heads, tokens, dim)."""
-        return _stacked([s.attend(layer, query, key, value, scaling) for s in self.stretches])[None]
+        ...
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPart:
-    """Samples of one slab, rows ``start`` to ``stop`` of the batch, and their own tokens."""
+@dataclass
+class Demands:
+    """What the layers of a model asked of attention."""
 
-    slab: Slab
-    start: int
-    stop: int
-    lengths_B: Tensor
-    """Tokens stored before this step: where the new token's keys and values go."""
-    longest: int
-    """Tokens stored after this step, at most."""
-    mask_B1S: Tensor | None
-    """0 and -inf; None where all lengths are equal."""
+    layers: set[int] = field(default_factory=set)
+    windows: set[int] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
 
-    def store(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """Keep the keys and values of the new tokens, of (1, heads, tokens, dim) of the whole batch."""
-        for buffer, new in zip(self.slab.layer(layer, key, value), (key, value), strict=True):
-            new_BHD = new[0, :, self.start : self.stop].transpose(0, 1)
-            rows = len(new_BHD)
-            if self.mask_B1S is None:
-                buffer[:rows, :, self.longest - 1] = new_BHD
-            else:
-                buffer[torch.arange(rows, device=buffer.device), :, self.lengths_B] = new_BHD
-
-    def scores(self, layer: int, query_BHGD: Tensor) -> Tensor:
-        """Of the samples' queries with all their tokens (rows, heads, group, tokens)."""
-        rows, heads, group, dim = query_BHGD.shape
-        keys_XSD = self.slab.layers[layer][0][:rows, :, : self.longest].flatten(0, 1)
-        scores_XGS = torch.bmm(query_BHGD.reshape(rows * heads, group, dim), keys_XSD.transpose(1, 2))
-        scores_XGS = _precise(scores_XGS)
-        if self.mask_B1S is not None:
-            scores_XGS.view(rows, heads * group, -1).add_(self.mask_B1S)
-        return scores_XGS.view(rows, heads, group, self.longest)
-
-    def output(self, layer: int, weights_BHGS: Tensor) -> Tensor:
-        """The values of the samples' own tokens, weighted."""
-        rows, heads, group, _ = weights_BHGS.shape
-        values_XSD = self.slab.layers[layer][1][:rows, :, : self.longest].flatten(0, 1)
-        weights_XGS = weights_BHGS[..., : self.longest].reshape(rows * heads, group, self.longest)
-        return torch.bmm(weights_XGS, values_XSD).view(rows, heads, group, -1)
+    def note(self, layer: int, asked: dict[str, Any]) -> None:
+        """Add what one layer asks."""
+        self.layers.add(layer)
+        if asked.get("sliding_window") is not None:
+            self.windows.add(asked["sliding_window"])
+        self.unknown |= {name for name in UNKNOWN_DEMANDS if asked.get(name) is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class PromptPart:
-    """Prompts of one slab, and their samples."""
-
-    slab: Slab
-    rows_PN: Tensor
-    """The batch row of each sample of each prompt; prompts with fewer samples repeat row 0."""
-    longest: int
-    mask_P1S: Tensor | None
-    """0 and -inf; None where all prompts are equally long."""
-
-    def attend(self, layer: int, query_BHGD: Tensor, own_BHGS: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the samples in the order of ``rows_PN``, given the scores with their own tokens:
-        the weighted values of the prompts, and the weights of their own tokens."""
-        prompts, samples = self.rows_PN.shape
-        _, heads, group, _ = query_BHGD.shape
-        keys, values = self.slab.layers[layer]
-        keys_XSD = keys[:prompts, :, : self.longest].flatten(0, 1)
-        values_XSD = values[:prompts, :, : self.longest].flatten(0, 1)
-
-        def together(x_BHGD: Tensor) -> Tensor:
-            """All queries of a prompt side by side, so that its keys are read once for all samples."""
-            x_PNHGD = x_BHGD.index_select(0, self.rows_PN.flatten()).unflatten(0, (prompts, samples))
-            return x_PNHGD.transpose(1, 2).reshape(prompts * heads, samples * group, -1)
-
-        def apart(x_XND: Tensor) -> Tensor:
-            x_PHNGD = x_XND.reshape(prompts, heads, samples, group, -1)
-            return x_PHNGD.transpose(1, 2).flatten(0, 1)
-
-        scores_XNS = _precise(torch.bmm(together(query_BHGD), keys_XSD.transpose(1, 2)))
-        if self.mask_P1S is not None:
-            scores_XNS.view(prompts, heads * samples * group, -1).add_(self.mask_P1S)
-        weights_XNS = torch.cat([scores_XNS, together(own_BHGS)], dim=-1).softmax(-1).to(values.dtype)
-        output_XND = torch.bmm(weights_XNS[..., : self.longest], values_XSD)
-        return apart(output_XND), apart(weights_XNS[..., self.longest :])
+_DEMANDS: ContextVar[Demands | None] = ContextVar("demands", default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Decode:
-    """One new token for each sample of the batch."""
-
-    own: Sequence[OwnPart]
-    """In the order of the batch."""
-    prompts: Sequence[PromptPart]
-    place_B: Tensor
-    """Where each row of the batch stands in the joined prompt parts."""
-
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
-        """Outputs (1, tokens, heads, dim) of queries, keys and values (1, heads, tokens, dim)."""
-        heads, rows = key.shape[1], key.shape[2]
-        query_BHGD = (query[0] * scaling).transpose(0, 1).reshape(rows, heads, -1, query.shape[3])
-        for part in self.own:
-            part.store(layer, key, value)
-        own_BHGS = _padded([part.scores(layer, query_BHGD[part.start : part.stop]) for part in self.own])
-        attended = [part.attend(layer, query_BHGD, own_BHGS) for part in self.prompts]
-        shared_BHGD, weights_BHGS = (
-            _stacked(parts).index_select(0, self.place_B) for parts in zip(*attended, strict=True)
-        )
-        own_BHGD = _stacked([part.output(layer, weights_BHGS[part.start : part.stop]) for part in self.own])
-        return (shared_BHGD + own_BHGD).view(1, rows, -1, value.shape[3])
+@contextmanager
+def noting() -> Iterator[Demands]:
+    """Collects what layers ask of our attention in the meantime."""
+    token = _DEMANDS.set(demands := Demands())
+    try:
+        yield demands
+    finally:
+        _DEMANDS.reset(token)
 
 
-def _stacked(parts: Sequence[Tensor]) -> Tensor:
-    """All below each other; a single one is not copied."""
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
-
-
-def _precise(scores: Tensor) -> Tensor:
-    """In float32 at least."""
-    return scores.to(torch.promote_types(scores.dtype, torch.float32))
-
-
-def _padded(scores: Sequence[Tensor]) -> Tensor:
-    """Scores of several slabs below each other: nobody sees beyond the own slab."""
-    if len(scores) == 1:
-        return scores[0]
-    longest = max(part.shape[-1] for part in scores)
-    return torch.cat([pad(part, (0, longest - part.shape[-1]), value=-torch.inf) for part in scores])
-
-
-def note_demands(demands: dict[str, Any], module: Any, kwargs: dict[str, Any]) -> None:
-    """Which layer asks for attention, and for what beyond plain attention."""
-    demands.setdefault("layers", set()).add(module.layer_idx)
-    for name in ("sliding_window", *UNKNOWN_DEMANDS):
-        if kwargs.get(name) is not None:
-            demands.setdefault(name, []).append(kwargs[name])
-
-
-def packed_attention(
+def attention(
     module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     attention_mask: Any,
     scaling: float | None = None,
-    packed: Prefill | Decode | None = None,
-    demands: dict[str, Any] | None = None,
+    packed: Plan | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """The function that transformers calls in every layer.
-
-    ``demands``, where given, collects what layers ask for beyond plain attention (a window, a cap on the
-    scores…), so that a model that asks for what we lack is found out before it is used.
-    """
+    """The function that transformers calls in every layer."""
     if packed is None:
         raise NotForwardedError(type(module).__name__)
-    if demands is not None:
-        note_demands(demands, module, kwargs)
-    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return packed.attend(int(module.layer_idx), query, key, value, scaling), None  # type: ignore[arg-type]
+    layer = int(module.layer_idx)  # type: ignore[arg-type]
+    if (demands := _DEMANDS.get()) is not None:
+        demands.note(layer, kwargs)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    return packed.attend(layer, query, key, value, scale), None
+
+
+AttentionInterface.register(NAME, attention)
+
+
+def base_model(model: Any) -> Any:
+    """The transformers model inside a peft model, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def device_of(model: Any) -> torch.device:
+    """Where a model's inputs go."""
+    return base_model(model).get_input_embeddings().weight.device
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """The model in evaluation mode; afterwards every module is as it was."""
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+class Switch:
+    """Switches models between their own attention and ours; as a context, to ours and back."""
+
+    def __init__(self, *models: Any) -> None:
+        self._models = [base_model(model) for model in models]
+        self._own = [model.config._attn_implementation for model in self._models]
+
+    def turn(self, on: bool) -> None:
+        """Our attention, or that which the models had when this switch was made."""
+        for model, own in zip(self._models, self._own, strict=True):
+            wanted = NAME if on else own
+            if model.config._attn_implementation != wanted:
+                model.set_attn_implementation(wanted)
+
+    def __enter__(self) -> None:
+        try:
+            self.turn(True)
+        except BaseException:
+            self.turn(False)
+            raise
+
+    def __exit__(self, *_: Any) -> None:
+        self.turn(False)

@@ -69,6 +69,8 @@ class Settings:
     samples: int = 1
     max_tokens: int = 4096
     temperature: float | None = None
+    top_p: float = 1.0
+    stop: tuple[str, ...] = ()
     seed: int = 0
     grading: Grading = "strict"
     verifier: str | None = None
@@ -85,7 +87,7 @@ class Settings:
         """How to sample."""
         usual = 0.0 if self.samples == 1 else 0.7
         temperature = usual if self.temperature is None else self.temperature
-        return Sampling(max_tokens=self.max_tokens, temperature=temperature, seed=self.seed)
+        return Sampling(self.max_tokens, temperature, self.top_p, self.stop, self.seed)
 
 
 def evaluate(
@@ -112,6 +114,7 @@ def evaluate(
         raise RlcrError("--retry-failed is for a run that is there: give --resume as well")
     if len(set(settings.tasks)) < len(settings.tasks):
         raise RlcrError(f"a task is named twice: {', '.join(settings.tasks)}")
+    settings.sampling().check()
     rule = settings.rule()
     method = _method(settings)
     prompt = _prompt(settings, method)

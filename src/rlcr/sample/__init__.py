@@ -44,13 +44,24 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to sample. Temperature 0 is greedy."""
+    """How to sample. Temperature 0 is greedy; a response ends before the first of the ``stop`` strings."""
 
     max_tokens: int = 4096
     temperature: float = 0.0
     top_p: float = 1.0
     stop: tuple[str, ...] = ()
     seed: int = 0
+
+    def check(self) -> None:
+        """Raise where a number is impossible."""
+        if self.max_tokens < 1:
+            raise RlcrError(f"max_tokens is {self.max_tokens}; it must be at least 1")
+        if not 0 <= self.temperature < float("inf"):
+            raise RlcrError(f"temperature is {self.temperature}; it must be 0 (greedy) or a positive number")
+        if not 0 < self.top_p <= 1:
+            raise RlcrError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
+        if not all(self.stop):
+            raise RlcrError("a stop string is empty; leave it out")
 
 
 @dataclass(frozen=True, slots=True)

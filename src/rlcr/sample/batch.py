@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlcr.engine.packed import PREFILL_TOKENS, PackedModel
+from rlcr.engine.decoding import PREFILL_TOKENS, PackedModel
 from rlcr.engine.slabs import Slabs, prompt_capacity, sample_capacity
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion, Sampling

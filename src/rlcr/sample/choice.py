@@ -69,25 +69,13 @@ def block_shape(vocabulary: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen tokens, and their log-probabilities under the untempered model.
-
-    ``margins_B`` is by how much each won: the gap between its score, noise included, and the second best
-    (of its two stages the smaller gap). Only where asked for.
-    """
+    """The chosen tokens, and their log-probabilities under the untempered model."""
 
     tokens_B: np.ndarray
     logprobs_B: np.ndarray
-    margins_B: np.ndarray | None = None
 
 
-def choose(
-    logits_BV: Tensor,
-    streams_B: np.ndarray,
-    positions_B: np.ndarray,
-    sampling: Sampling,
-    *,
-    margins: bool = False,
-) -> Choice:
+def choose(logits_BV: Tensor, streams_B: np.ndarray, positions_B: np.ndarray, sampling: Sampling) -> Choice:
     """Choose the next token of each row; greedy where the temperature is 0."""
     rows, vocabulary = logits_BV.shape
     blocks, width = block_shape(vocabulary)
@@ -95,7 +83,7 @@ def choose(
     if sampling.temperature > 0:
         drawn_BN = gumbel(streams_B, positions_B, blocks + width).astype(np.float32)
         noise_BN = torch.from_numpy(drawn_BN).to(logits_BV.device)
-    tokens, logprobs, gaps = [], [], []
+    tokens, logprobs = [], []
     step = max(1, _LOT // vocabulary)
     for start in range(0, rows, step):
         lot_BV = logits_BV[start : start + step].float()
@@ -103,48 +91,30 @@ def choose(
         shifted_BV = lot_BV - peak_B1
         if noise_BN is None:
             tokens_B = lot_BV.argmax(-1)
-            gap_B = _gap(lot_BV) if margins else None
         else:
             scaled_BV = shifted_BV / sampling.temperature if sampling.temperature != 1 else shifted_BV
             if sampling.top_p < 1:
                 scaled_BV = nucleus(scaled_BV, sampling.top_p)
-            tokens_B, gap_B = _gumbel_max(scaled_BV, noise_BN[start : start + step], blocks, width, margins)
+            tokens_B = _gumbel_max(scaled_BV, noise_BN[start : start + step], blocks, width)
         chosen_B = shifted_BV.gather(1, tokens_B[:, None])[:, 0]
         logprobs.append(chosen_B - shifted_BV.exp_().sum(-1).log())
         tokens.append(tokens_B)
-        gaps.append(gap_B)
-    return Choice(
-        torch.cat(tokens).cpu().numpy(),
-        torch.cat(logprobs).cpu().numpy(),
-        torch.cat(gaps).cpu().numpy() if margins else None,
-    )
+    return Choice(torch.cat(tokens).cpu().numpy(), torch.cat(logprobs).cpu().numpy())
 
 
-def _gumbel_max(
-    scaled_BV: Tensor, noise_BN: Tensor, blocks: int, width: int, margins: bool
-) -> tuple[Tensor, Tensor | None]:
+def _gumbel_max(scaled_BV: Tensor, noise_BN: Tensor, blocks: int, width: int) -> Tensor:
     rows, vocabulary = scaled_BV.shape
     if blocks * width > vocabulary:
         scaled_BV = torch.nn.functional.pad(scaled_BV, (0, blocks * width - vocabulary), value=-torch.inf)
     scaled_BKW = scaled_BV.view(rows, blocks, width)
     if blocks == 1:
-        scores_BK = noise_BN[:, :1]
         block_B = torch.zeros(rows, dtype=torch.long, device=scaled_BV.device)
     else:
         # The greatest logit is 0 here, so nothing overflows, and a block that underflows to probability
         # zero is never chosen.
-        scores_BK = scaled_BKW.exp().sum(-1).log() + noise_BN[:, :blocks]
-        block_B = scores_BK.argmax(-1)
+        block_B = (scaled_BKW.exp().sum(-1).log() + noise_BN[:, :blocks]).argmax(-1)
     inside_BW = scaled_BKW[torch.arange(rows, device=block_B.device), block_B] + noise_BN[:, blocks:]
-    tokens_B = block_B * width + inside_BW.argmax(-1)
-    return tokens_B, torch.minimum(_gap(scores_BK), _gap(inside_BW)) if margins else None
-
-
-def _gap(scores_BN: Tensor) -> Tensor:
-    if scores_BN.shape[1] < 2:
-        return scores_BN.new_full((scores_BN.shape[0],), torch.inf)
-    best_B2 = scores_BN.topk(2, dim=-1).values
-    return best_B2[:, 0] - best_B2[:, 1]
+    return block_B * width + inside_BW.argmax(-1)
 
 
 def nucleus(scaled_BV: Tensor, top_p: float) -> Tensor:

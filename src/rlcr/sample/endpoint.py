@@ -112,6 +112,7 @@ class EndpointSampler:
         Requests are drawn from the iterator as places become free, at most twice ``concurrency`` ahead of
         what has been yielded. Closing the iterator cancels what is under way.
         """
+        sampling.check()
         source = iter(requests)
         arrived: SimpleQueue[Completion | _Failed | Future[None]] = SimpleQueue()
         failed: list[_Failed] = []
@@ -258,12 +259,8 @@ def _refuses_prefill(refusal: RefusedError, body: wire.Json) -> bool:
     return "continue_final_message" in body and bool(wire.PREFILL_REFUSED.search(refusal.said))
 
 
-def list_models(base_url: str) -> list[str]:
-    """The names of the models that a server serves."""
-    return _models(Server(base_url.rstrip("/"), timeout=30.0, attempts=3))
-
-
-def _models(server: Server) -> list[str]:
+def _only_model(server: Server) -> str:
+    """The model of a server that serves no other."""
     with connect(server) as (loop, connection):
 
         async def call() -> list[str]:
@@ -273,16 +270,12 @@ def _models(server: Server) -> list[str]:
                 raise PassingError(str(error)) from None
 
         try:
-            return loop.call(connection.retrying, "the list of models", call)
+            names = loop.call(connection.retrying, "the list of models", call)
         except RefusedError as refusal:
             raise RlcrError(
                 f"{server.url} does not list its models ({refusal}): check the URL, which usually ends in"
                 " /v1, and the API key, or name the model"
             ) from None
-
-
-def _only_model(server: Server) -> str:
-    names = _models(server)
     if len(names) != 1:
         raise RlcrError(f"{server.url} serves {', '.join(names) or 'no model'}: name one model")
     return names[0]

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from rlcr.errors import RlcrError
-from rlcr.prompts import opens_think, render_messages
+from rlcr.prompts import opens_think
 from rlcr.sample import Completion, Failure, Refused, Request, Sampling, sendable
-from rlcr.sample.tokens import continuation_spans, reader
+from rlcr.sample.tokens import continuation_spans, encode_prompts, reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,8 @@ class Maker:
         """The tokens of the prompt, and the text it ends with."""
         if request.prompt_ids:
             return list(request.prompt_ids), self.tokenizer.decode(list(request.prompt_ids[-16:]))
-        rendered = sendable(render_messages(request.messages, self.tokenizer))
-        # A chat template writes its own special tokens; plain text gets the tokenizer's.
-        plain = not self.tokenizer.chat_template
-        prompt = list(self.tokenizer(rendered, add_special_tokens=plain)["input_ids"])
-        while plain and len(prompt) > 1 and prompt[-1] in self.eos_ids:
-            prompt.pop()  # some tokenizers end every text, but this one goes on
-        return prompt, rendered
+        [(text, prompt)] = encode_prompts([request.messages], self.tokenizer)
+        return prompt, text
 
     def _prefix(self, request: Request) -> tuple[int, ...]:
         """The ids of a begun response: the given ones as far as they spell it, then those of the rest."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlcr.engine.attention import Decode, OwnPart, PromptPart
+from rlcr.engine.decoding import Decode, OwnPart, PromptPart
 from rlcr.engine.slabs import Slab, Slabs
 from rlcr.sample.jobs import Job
 

@@ -12,12 +12,15 @@ import logging
 from collections.abc import Generator, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion, Refused, Request, Sampling
 from rlcr.sample.jobs import Job, Maker
 from rlcr.sample.loading import identify, load
+
+if TYPE_CHECKING:
+    from rlcr.engine.trial import Trial
 
 # What imports torch is imported where it is used: without torch, `load` says what to install.
 
@@ -60,7 +63,7 @@ class LocalSampler:
         self.max_rows = max_rows
         self.fast = fast
         self.tokens_only = tokens_only
-        self._trial: tuple[str | None, int | None] | None = None
+        self._trial: Trial | None = None
 
     @classmethod
     def load(
@@ -74,7 +77,7 @@ class LocalSampler:
     @property
     def eos_ids(self) -> frozenset[int]:
         """The tokens that end a response."""
-        from rlcr.engine.packed import base_model
+        from rlcr.engine.attention import base_model
 
         inner = base_model(self.model)
         found: set[int] = set()
@@ -89,9 +92,9 @@ class LocalSampler:
         Requests are tokenised in lots, the first at once: what is wrong with it, or with ``sampling``, is
         raised by this call and not by the first ``next``.
         """
-        from rlcr.engine.packed import base_model
+        from rlcr.engine.attention import base_model
 
-        _check(sampling)
+        sampling.check()
         config = base_model(self.model).config.get_text_config()
         room = getattr(config, "max_position_embeddings", None)
         maker = Maker(self.tokenizer, sampling, self.eos_ids, room, tokens_only=self.tokens_only)
@@ -101,7 +104,7 @@ class LocalSampler:
     def _sample(
         self, maker: Maker, lots: Iterable[list[Job]], unfit: list[Refused]
     ) -> Generator[Completion, None, None]:
-        from rlcr.engine.packed import PackedModel
+        from rlcr.engine.decoding import PackedModel
         from rlcr.sample.batch import Batch
         from rlcr.sample.plain import generate
 
@@ -125,26 +128,21 @@ class LocalSampler:
         if not self.fast or not jobs:
             return [], jobs
         if self._trial is None:
-            from rlcr.engine.packed import refusal
+            from rlcr.engine.trial import try_packed
 
-            self._trial = refusal(self.model)
-            if self._trial[0] is not None:
-                log.warning("%s: sampling with transformers' generate, since %s", self.name, self._trial[0])
-        reason, longest = self._trial
-        if reason is not None:
-            return [], jobs
-        if longest is None:
-            return jobs, []
-        packed = [job for job in jobs if len(job.ids) + job.limit <= longest]
-        plain = [job for job in jobs if len(job.ids) + job.limit > longest]
-        if plain:
+            self._trial = try_packed(self.model)
+            if reason := self._trial.reason:
+                log.warning("%s: sampling with transformers' generate, since %s", self.name, reason)
+        packed = [job for job in jobs if self._trial.fits(len(job.ids) + job.limit)]
+        plain = [job for job in jobs if not self._trial.fits(len(job.ids) + job.limit)]
+        if plain and not self._trial.reason:
             log.warning(
                 "%s: sampling %d of %d prompts with transformers' generate, since they and their responses"
                 " may exceed the model's attention window of %d tokens",
                 self.name,
                 len(plain),
                 len(jobs),
-                longest,
+                self._trial.longest,
             )
         return packed, plain
 
@@ -170,14 +168,3 @@ class _Lots:
             except Refused as refused:
                 self.unfit.append(refused)
         return jobs
-
-
-def _check(sampling: Sampling) -> None:
-    if sampling.max_tokens < 1:
-        raise RlcrError(f"max_tokens is {sampling.max_tokens}; it must be at least 1")
-    if not 0 <= sampling.temperature < float("inf"):
-        raise RlcrError(f"temperature is {sampling.temperature}; it must be 0 (greedy) or a positive number")
-    if not 0 < sampling.top_p <= 1:
-        raise RlcrError(f"top_p is {sampling.top_p}; it must be above 0 and at most 1")
-    if any(not stop for stop in sampling.stop):
-        raise RlcrError("a stop string is empty; leave it out")

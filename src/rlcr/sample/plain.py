@@ -21,7 +21,7 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from rlcr.engine.packed import base_model, evaluating
+from rlcr.engine.attention import device_of, evaluating
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion
 from rlcr.sample.choice import choose, stream
@@ -70,7 +70,7 @@ class _Stop(StoppingCriteria):
 
 def generate(model: Any, maker: Maker, job: Job, max_rows: int) -> Iterator[Completion]:
     """All samples of a job, at most ``max_rows`` at once."""
-    device = base_model(model).get_input_embeddings().weight.device
+    device = device_of(model)
     for start in range(0, len(job.samples), max_rows):
         samples = job.samples[start : start + max_rows]
         chooser = _Choose(maker, job, samples)

@@ -1,7 +1,9 @@
-"""Which characters of a decoded text each token covers.
+"""The tokens of a prompt, and which characters of a decoded text each token covers.
+
+Sampling, training and embedding tokenise prompts here and nowhere else (`encode_prompts`).
 
 Answer probabilities and loss masks live on tokens, tags and answers on characters; this is the bridge. It
-never tokenises text anew: from the sampled ids it makes both the text and the spans.
+never tokenises a response anew: from the sampled ids it makes both the text and the spans.
 
 Three ways, in this order, each checked against the tokenizer's own decoding before it is believed:
 
@@ -15,11 +17,14 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+
+from rlcr.prompts import Message, render_messages
+from rlcr.sample import sendable
 
 Span = tuple[int, int]
 
@@ -61,6 +66,14 @@ class TokenReader:
         self.byte_level = decoder.startswith("ByteLevel(")
         self.byte_fallback = "ByteFallback(" in decoder
         self._raw: dict[int, bytes] = {}
+
+    @cached_property
+    def start(self) -> list[int]:
+        """The tokens that the tokenizer puts before a text. Those that it puts behind would end a prompt."""
+        probe = "Assistant:"
+        bare, whole = (list(self.tokenizer(probe, add_special_tokens=x)["input_ids"]) for x in (False, True))
+        starts = range(len(whole) - len(bare) + 1)
+        return whole[: next((at for at in starts if whole[at : at + len(bare)] == bare), 0)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text, without special tokens and otherwise untouched."""
@@ -186,6 +199,15 @@ def _reader(tokenizer: Any, size: int) -> TokenReader:
 def reader(tokenizer: Any) -> TokenReader:
     """The reader of a tokenizer; a new one after tokens were added to it."""
     return _reader(tokenizer, len(tokenizer))
+
+
+def encode_prompts(conversations: Sequence[Sequence[Message]], tokenizer: Any) -> list[tuple[str, list[int]]]:
+    """The text that the model continues, and its tokens, of each conversation."""
+    texts = [sendable(render_messages(conversation, tokenizer)) for conversation in conversations]
+    # A chat template writes its own special tokens; plain text gets the tokenizer's.
+    start = [] if tokenizer.chat_template else reader(tokenizer).start
+    encoded = tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+    return [(text, [*start, *ids]) for text, ids in zip(texts, encoded, strict=True)]
 
 
 def token_spans(tokenizer: Any, token_ids: Sequence[int]) -> tuple[str, list[Span]]:

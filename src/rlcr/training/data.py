@@ -16,7 +16,8 @@ from typing import Any
 from rlcr.errors import RlcrError
 from rlcr.evaluate.methods import get_method
 from rlcr.problem import Problem
-from rlcr.prompts import Prompt, load_prompt, render
+from rlcr.prompts import Prompt, load_prompt, messages
+from rlcr.sample.tokens import encode_prompts
 from rlcr.tasks import TaskSet, load_at_most, load_with, overlap
 from rlcr.training.recipes.checks import check_problems, held_out_task, prompt_of
 from rlcr.training.recipes.settings import Recipe
@@ -162,10 +163,7 @@ def check_positions(
 
 def render_prompts(prompt: Prompt, problems: Sequence[Problem], tokenizer: Any) -> Iterator[RenderedPrompt]:
     """Each problem's prompt, rendered and tokenised as the sampler does it."""
-    # A chat template writes the special tokens itself; a plain text needs the tokenizer's.
-    plain = not tokenizer.chat_template
     remaining = iter(problems)
     while batch := list(islice(remaining, _BATCH)):
-        texts = [render(prompt, problem, tokenizer) for problem in batch]
-        for text, ids in zip(texts, tokenizer(texts, add_special_tokens=plain)["input_ids"], strict=True):
+        for text, ids in encode_prompts([messages(prompt, problem) for problem in batch], tokenizer):
             yield RenderedPrompt(text, array("i", ids))

@@ -22,9 +22,9 @@ from typing import Any
 import torch
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from rlcr.engine.attention import base_model, evaluating
+from rlcr.engine.learning import Sharing
 from rlcr.engine.logps import add_token_scores
-from rlcr.engine.packed import base_model, evaluating
-from rlcr.engine.sharing import Sharing
 from rlcr.errors import RlcrError
 from rlcr.reward import Reward
 from rlcr.sample import Request, Sampling

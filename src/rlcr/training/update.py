@@ -29,7 +29,7 @@ import torch
 from accelerate.utils import DistributedType, gather_object
 
 from rlcr.engine.batches import Sample, cut_plain, cut_shared
-from rlcr.engine.sharing import Sharing
+from rlcr.engine.learning import Sharing
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.prompts import opens_think
