@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from rlcr.evaluate.results import Results, results_table
+from rlcr.evaluate.results import Results, failures, results_table
 from rlcr.metrics import Comparison, Difference
 from rlcr.metrics.tables import Cell, Heading, Table
 
@@ -44,7 +44,8 @@ def print_results(results: Results) -> None:
     out = console()
     table = results_table(results)
     out.print(terminal_table(table))
-    out.print(escape(table.caption), soft_wrap=True)
+    for line in (table.caption, *failures(results)):
+        out.print(escape(line), soft_wrap=True)
     for name, task in results.tasks.items():
         for part, count in task.unrepaired.items():
             out.print(escape(f"{name}: {count} without {part}: the model did not continue the response"))
