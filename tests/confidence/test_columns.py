@@ -256,19 +256,23 @@ def test_metrics_of_a_run_wants_verdicts_and_nothing_of_a_table(tmp_path: Path) 
     last = json.loads(lines[-1])
     del last["verdict"]
     path.write_text("".join([*lines[:-1], json.dumps(last) + "\n"]))
-    assert "no verdict" in told()
-    with pytest.raises(RlcrError, match="no verdict"):
+    assert "line 6: not a record of this version of rlcr" in told()
+    with pytest.raises(RlcrError, match="not a record of this version"):
         add_column(folder, "agreement")
 
 
-def test_records_of_an_older_version_are_to_be_rescored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored", [None, 1, 3])
+def test_a_run_of_another_format_is_refused_in_one_line(tmp_path: Path, stored: int | None) -> None:
     folder = colour_run(tmp_path / "run", 3)
-    path = folder / "records.jsonl"
-    path.write_text(path.read_text().replace('"verbalised"', '"verbalized"'))
-    with pytest.raises(RlcrError, match="`rlcr rescore` the run first"):
-        add_column(folder, "agreement")
-    rescore(folder)
-    add_column(folder, "agreement")
+    run = json.loads((folder / "run.json").read_text())
+    run = run | {"format": stored} if stored else {name: run[name] for name in ("settings", "graded")}
+    (folder / "run.json").write_text(json.dumps(run))
+    for command in (["rescore", str(folder)], ["metrics", str(folder)], ["vote", str(folder)]):
+        result = CliRunner().invoke(app, command)
+        assert isinstance(result.exception, RlcrError)
+        assert f"a run of format {stored or 1}, and this version of rlcr reads format 2" in str(
+            result.exception
+        )
 
 
 def test_the_verdicts_of_a_table_are_not_replaced_unasked(tmp_path: Path) -> None:
