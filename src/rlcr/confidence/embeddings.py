@@ -191,7 +191,11 @@ def embed(
     done = tokens = 0
     with _only(model, layer) as read, torch.inference_mode():
         for packed, lot in lots:
-            call = SharedPrompts(lot, device).inputs() if packed else plain_inputs(lot, 0, device)
+            call = (
+                SharedPrompts(lot, device, by_length=True).inputs()
+                if packed
+                else plain_inputs(lot, 0, device)
+            )
             at_N = call.pop("at")
             del call["following"]
             with Switch(model) if packed else nullcontext():

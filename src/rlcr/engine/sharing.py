@@ -143,8 +143,12 @@ class SharedPrompts:
     A plain class on purpose: wrappers for several devices take dataclasses apart.
     """
 
-    def __init__(self, samples: Sequence[Sample], device: torch.device) -> None:
-        """``samples`` of one prompt stand together."""
+    def __init__(self, samples: Sequence[Sample], device: torch.device, *, by_length: bool = False) -> None:
+        """``samples`` of one prompt stand together.
+
+        With ``by_length`` completions of unlike lengths attend in several calls, which pays where they are
+        many. Learning does without: its sums, and with them a whole run, stay the same bit for bit.
+        """
         prompts: list[Sequence[int]] = []
         groups: list[int] = []
         for before, sample in zip([None, *samples[:-1]], samples, strict=True):
@@ -154,7 +158,9 @@ class SharedPrompts:
         lengths_P, group_R = np.array([len(prompt) for prompt in prompts]), np.array(groups)
         reads_R = np.array([sample.read for sample in samples])
         written = int(lengths_P.sum())
-        order_R, cuts = _by_length(reads_R, int(lengths_P.max()))
+        order_R, cuts = np.arange(len(reads_R)), list[int]()
+        if by_length:
+            order_R, cuts = _by_length(reads_R, int(lengths_P.max()))
         ids = [np.concatenate([np.asarray(prompt) for prompt in prompts])]
         ids += [np.asarray(samples[row].completion[:-1], dtype=np.int64) for row in order_R]
         positions = [np.arange(length) for length in lengths_P]
