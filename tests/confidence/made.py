@@ -10,7 +10,8 @@ import numpy as np
 
 from rlcr.evaluate.grade import grade
 from rlcr.problem import Problem
-from rlcr.runs.store import PROBLEMS, RECORDS, RUN, to_line
+from rlcr.runs.record import FORMAT, Sampled, to_line
+from rlcr.runs.store import PROBLEMS, RECORDS, RUN, json_line
 from rlcr.tasks import write_problems
 
 #: The chance of being right, by the word that the solution holds.
@@ -19,32 +20,30 @@ CHANCE = {"red": 0.1, "blue": 0.5, "green": 0.9}
 OPTIMUM = float(np.mean([p * (1 - p) for p in CHANCE.values()]))
 
 
-def raw(name: str, sample: int, text: str, **other: Any) -> dict[str, Any]:
-    """The part of a record that grading does not change."""
-    return {
-        "id": name, "sample": sample, "task": "words", "format": "confidence", "prompt_sha256": "",
-        "text": text, "think_open": False, "forced_answer": None, "forced_confidence": None,
-        "unrepaired": [], "finish_reason": "stop", "tokens": 10, "prompt_tokens": 0, "response_tokens": 10,
-        "logprob": -5.0, "answer_logprobs": {"strict": [-0.1, -0.7]}, "seconds": 0.1,
-    } | other  # fmt: skip
+def raw(name: str, sample: int, text: str, **other: Any) -> Sampled:
+    """A completion that is to be graded."""
+    usual: dict[str, Any] = {
+        "finish_reason": "stop", "tokens": 10, "response_tokens": 10, "logprob": -5.0,
+        "answer_logprobs": {"strict": [-0.1, -0.7]},
+    }  # fmt: skip
+    cells = {"id": name, "sample": sample, "task": "words", "format": "confidence", "text": text}
+    return Sampled(**cells, **usual | other)
 
 
-def write_run(
-    folder: Path, records: list[dict[str, Any]], problems: list[Problem], model: str = "none"
-) -> Path:
+def write_run(folder: Path, records: list[Sampled], problems: list[Problem], model: str = "none") -> Path:
     """A finished run of these records, graded."""
     folder.mkdir(parents=True, exist_ok=True)
     by_id = {problem.id: problem for problem in problems}
-    graded = grade(records, [by_id[record["id"]] for record in records], "strict", None)
+    graded = grade(records, [by_id[record.id] for record in records], "strict", None)
     tasks = {"words": {"size": len(problems), "sha256": "0" * 64}}
     settings = {
-        "model": model, "model_weights": "", "method": "base", "samples": 1 + max(r["sample"] for r in records),
+        "model": model, "model_weights": "", "method": "base", "samples": 1 + max(r.sample for r in records),
         "prompt": "base", "prompt_text": "Name a colour.", "tasks": tasks, "verifier": None, "judge": None,
         "judge_weights": None, "temperature": 0.7, "max_tokens": 16, "seed": 0, "mode": None,
         "tokenizer": None, "grading": "strict",
     }  # fmt: skip
     graded_by = {"grading": "strict", "verifier": None, "judge": None}
-    (folder / RUN).write_text(json.dumps({"settings": settings, "graded": graded_by}))
+    (folder / RUN).write_text(json.dumps({"format": FORMAT, "settings": settings, "graded": graded_by}))
     (folder / RECORDS).write_text("".join(map(to_line, graded)))
     write_problems(folder / PROBLEMS, problems)
     return folder
@@ -87,7 +86,7 @@ def hide_answers(folder: Path) -> None:
         record["text"] = (
             record["text"].replace("yes</answer>", "it</answer>").replace("no</answer>", "it</answer>")
         )
-    (folder / RECORDS).write_text("".join(map(to_line, lines)))
+    (folder / RECORDS).write_text("".join(map(json_line, lines)))
 
 
 def tiny_checkpoint(folder: Path, **settings: Any) -> str:

@@ -1,6 +1,7 @@
 """Columns on disk: written whole, read alike, told apart from records that have changed."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def test_what_the_records_hold_comes_first_and_a_written_column_reads_back(tmp_p
     run = open_run(colour_run(tmp_path / "run", 10))
     assert column_names(run) == ["verbalised", "answer-probability"]
     stated = read_column(run, "verbalised")
-    assert stated == {(r["id"], r["sample"]): r["confidence"] for r in run.records()}
+    assert stated == {r.key: r.confidence for r in run.records()}
     halved = {key: None if value is None else value / 2 for key, value in stated.items()}
     write_column(run, "halved", halved, {"source": "test", "cost": {}})
     assert column_names(run.folder) == ["verbalised", "answer-probability", "halved"]
@@ -107,7 +108,7 @@ def test_columns_are_measured_with_the_run_and_left_out_once_verdicts_change(tmp
 
 def test_metrics_and_compare_take_any_column(tmp_path: Path) -> None:
     folder = colour_run(tmp_path / "run", 20)
-    right = {(r["id"], r["sample"]): float(r["verdict"] == "correct") for r in open_run(folder).records()}
+    right = {r.key: float(bool(r.correct)) for r in open_run(folder).records()}
     write_column(folder, "oracle", right, {"source": "test", "cost": {}})
     result = CliRunner().invoke(
         app, ["metrics", str(folder), "--confidence", "oracle", "--resamples", "10", "--json"]
@@ -133,7 +134,7 @@ def test_token_probabilities_of_the_exact_span(tmp_path: Path) -> None:
     ):
         add_column(folder, name)
         assert read_column(folder, name) == {("a", 0): pytest.approx(expected, abs=1e-5), ("a", 1): None}
-    silent = write_run(tmp_path / "silent", [none | {"sample": 0}], [problem])
+    silent = write_run(tmp_path / "silent", [replace(none, sample=0)], [problem])
     with pytest.raises(RlcrError, match="no log-probabilities in its records"):
         add_column(silent, "response-likelihood")
 
@@ -255,19 +256,23 @@ def test_metrics_of_a_run_wants_verdicts_and_nothing_of_a_table(tmp_path: Path) 
     last = json.loads(lines[-1])
     del last["verdict"]
     path.write_text("".join([*lines[:-1], json.dumps(last) + "\n"]))
-    assert "no verdict" in told()
-    with pytest.raises(RlcrError, match="no verdict"):
+    assert "line 6: not a record of this version of rlcr" in told()
+    with pytest.raises(RlcrError, match="not a record of this version"):
         add_column(folder, "agreement")
 
 
-def test_records_of_an_older_version_are_to_be_rescored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored", [None, 1, 3])
+def test_a_run_of_another_format_is_refused_in_one_line(tmp_path: Path, stored: int | None) -> None:
     folder = colour_run(tmp_path / "run", 3)
-    path = folder / "records.jsonl"
-    path.write_text(path.read_text().replace('"verbalised"', '"verbalized"'))
-    with pytest.raises(RlcrError, match="`rlcr rescore` the run first"):
-        add_column(folder, "agreement")
-    rescore(folder)
-    add_column(folder, "agreement")
+    run = json.loads((folder / "run.json").read_text())
+    run = run | {"format": stored} if stored else {name: run[name] for name in ("settings", "graded")}
+    (folder / "run.json").write_text(json.dumps(run))
+    for command in (["rescore", str(folder)], ["metrics", str(folder)], ["vote", str(folder)]):
+        result = CliRunner().invoke(app, command)
+        assert isinstance(result.exception, RlcrError)
+        assert f"a run of format {stored or 1}, and this version of rlcr reads format 2" in str(
+            result.exception
+        )
 
 
 def test_the_verdicts_of_a_table_are_not_replaced_unasked(tmp_path: Path) -> None:
@@ -277,9 +282,9 @@ def test_the_verdicts_of_a_table_are_not_replaced_unasked(tmp_path: Path) -> Non
     import_run(table, folder, Table("text", "gold", "q", correct="right"), format="rlvr")
     with pytest.raises(RlcrError, match="its verdicts are those of column right"):
         rescore(folder)
-    assert sum(record["verdict"] == "correct" for record in open_run(folder).records()) == 2
+    assert sum(bool(record.correct) for record in open_run(folder).records()) == 2
     with pytest.raises(RlcrError, match="was imported and does not say what made it: give --model"):
         add_column(folder, "probe")
     rescore(folder, verifier="exact")
     rescore(folder)
-    assert not any(record["verdict"] == "correct" for record in open_run(folder).records())
+    assert not any(record.correct for record in open_run(folder).records())

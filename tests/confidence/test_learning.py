@@ -119,7 +119,7 @@ def test_recalibration_refuses_with_a_reason(tmp_path: Path, verdicts: list[str]
     records = [
         raw(f"q{n}", 0, f"<answer>{a}</answer><confidence>0.5</confidence>") for n, a in enumerate(verdicts)
     ]
-    problems = [Problem(r["id"], f"{r['id']}?", ("yes",), "exact") for r in records]
+    problems = [Problem(r.id, f"{r.id}?", ("yes",), "exact") for r in records]
     with pytest.raises(RlcrError, match=message):
         add_column(write_run(tmp_path / "run", records, problems), "platt")
 

@@ -17,6 +17,7 @@ from rlcr.confidence.texts import read_part
 from rlcr.errors import RlcrError
 from rlcr.evaluate.methods import FORCED_ANSWER
 from rlcr.runs.columns import read_column
+from rlcr.runs.record import Sampled
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -29,7 +30,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def truth(rows: Rows) -> np.ndarray:
     """The chance of being right that each row's text gives away."""
-    texts = [record["text"] for record in rows.records()]
+    texts = [record.text for record in rows.records()]
     return np.array([next(p for colour, p in CHANCE.items() if colour in text) for text in texts])
 
 
@@ -250,7 +251,7 @@ def test_lots_stay_within_the_token_budget() -> None:
 def test_the_stated_confidence_is_never_read(
     text: str, forced: str | None, solution: str, analysis: str
 ) -> None:
-    record = {"text": text, "format": "rlcr", "think_open": False, "forced_answer": forced}
+    record = Sampled(id="1", sample=0, task="t", format="rlcr", text=text, forced_answer=forced)
     assert read_part(record) == solution
     assert read_part(record, "analysis") == analysis
 

@@ -20,6 +20,7 @@ from rlcr.evaluate.compare import compare_runs
 from rlcr.evaluate.methods import FORCED_ANSWER, FORCED_CONFIDENCE, METHOD_FILE
 from rlcr.evaluate.results import measure_records
 from rlcr.problem import Problem
+from rlcr.runs.record import from_cells
 from rlcr.runs.store import create_run
 from rlcr.tasks import write_problems
 
@@ -92,7 +93,7 @@ def test_a_run_from_problems_to_results(tmp_path: Path) -> None:
     assert task.confidences["answer-probability"].overall.n == 60
     record = records_of(tmp_path / "run")[0]
     assert record["answer_logprobs"]
-    assert record["confidences"]["verbalised"] == record["confidence"]
+    assert 0 < record["answer_probability"] < 1
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["settings"]["temperature"] == 0.7
     assert len(run["settings"]["tasks"][settings.tasks[0]]["sha256"]) == 64
@@ -107,7 +108,15 @@ def test_forced_continuations_only_where_needed(tmp_path: Path) -> None:
         posts = [call for call in server.calls if "completions" in call.path]
     assert len(posts) == 4 + 2 + 2
     found = {r["id"].split("/")[1].split("-")[0]: r for r in records_of(tmp_path / "run")}
-    read = {name: (r["answer"], r["confidence"], r["verdict"], r["repairs"]) for name, r in found.items()}
+    read = {
+        name: (
+            r["answer"],
+            r["confidence"],
+            r["verdict"],
+            [part for part in ("answer", "confidence") if r[f"forced_{part}"] is not None],
+        )
+        for name, r in found.items()
+    }
     assert read == {
         "France": ("Paris", 0.6, "correct", ["answer"]),
         "Italy": ("Rome", 0.7, "correct", ["confidence"]),
@@ -217,7 +226,7 @@ def test_results_do_not_depend_on_the_order_of_records(tmp_path: Path) -> None:
         first = evaluate(Settings(server.url, (capitals(tmp_path),), "rlcr", samples=3), tmp_path / "run")
     shuffled = records_of(tmp_path / "run")
     random.Random(0).shuffle(shuffled)
-    assert measure_records(shuffled, first.settings).to_dict() == first.to_dict()
+    assert measure_records(map(from_cells, shuffled), first.settings).to_dict() == first.to_dict()
 
 
 def test_a_repair_that_does_not_fit_costs_itself_alone(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_an_evaluation_its_resumption_and_rescoring(tmp_path: Path, reason: str)
     records = records_of(run)
     assert len(records) == 20
     (lost,) = [record for record in records if record["verdict"] == "unscorable"]
-    assert (lost["id"], lost["reason"], lost["repairs"]) == ("capitals/France-3", reason, [])
+    assert (lost["id"], lost["reason"], lost["forced_answer"]) == ("capitals/France-3", reason, None)
     assert sum(record["verdict"] == "correct" for record in records) == 9
 
 

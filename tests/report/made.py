@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from rlcr.evaluate.results import RESULTS, measure_records
-from rlcr.runs.store import PROBLEMS, RECORDS, RUN
+from rlcr.evaluate.results import measure_records
+from rlcr.runs.record import FORMAT, from_cells
+from rlcr.runs.store import PROBLEMS, RECORDS, RESULTS, RUN
 
 TEXT = (
     "the sum of both numbers is then divided by what remains so we look at each case in turn and note that the "
@@ -66,14 +67,13 @@ def record(
         "seconds": 0.5,
         "answer": answer,
         "confidence": confidence,
-        "confidences": {"verbalised": confidence, "answer-probability": 0.9},
+        "answer_probability": 0.9,
         "verdict": verdict,
         "reason": "the gold cannot be read" if verdict == "unscorable" else "",
         "verifier": "exact",
         "well_formed": True,
         "fault": "",
         "leniencies": [],
-        "repairs": [],
     } | other
 
 
@@ -119,13 +119,15 @@ def write_run(
         "prompt_text": "Answer.",
         "tasks": {task: {"size": len(ids[task]), "sha256": "0" * 64} for task in tasks},
     }
-    (folder / RUN).write_text(json.dumps({"settings": settings, "graded": {"grading": "strict"}}))
+    (folder / RUN).write_text(
+        json.dumps({"format": FORMAT, "settings": settings, "graded": {"grading": "strict"}})
+    )
     with open(folder / RECORDS, "w") as file:
         file.writelines(json.dumps(r, ensure_ascii=True) + "\n" for r in records)
     with open(folder / PROBLEMS, "w") as file:
         file.writelines(json.dumps(p, ensure_ascii=True) + "\n" for p in problems)
     if results:
-        measured = measure_records(records, settings, resamples=resamples).to_dict()
+        measured = measure_records(map(from_cells, records), settings, resamples=resamples).to_dict()
         (folder / RESULTS).write_text(json.dumps(measured))
     return folder
 
@@ -156,7 +158,6 @@ def made_records(
                 forced = f" {100 * confidence:.0f}."
                 other = {
                     "forced_confidence": forced,
-                    "repairs": ["confidence"],
                     "well_formed": False,
                     "fault": "missing <confidence>",
                 }

@@ -144,7 +144,7 @@ def test_answer_probability_is_that_of_the_answer_that_is_graded(tmp_path: Path)
 
     def probabilities() -> dict[str, tuple[str, float]]:
         found = {r["id"].split("/")[1][:5]: r for r in records_of(tmp_path / "run")}
-        return {name: (r["answer"], r["confidences"]["answer-probability"]) for name, r in found.items()}
+        return {name: (r["answer"], r["answer_probability"]) for name, r in found.items()}
 
     strict = probabilities()
     assert strict["Spain"] == ("Madrid", pytest.approx(0.904837, abs=1e-5))  # its first token: e^-0.1

@@ -12,7 +12,7 @@ from rlcr.confidence.sources import add_column
 from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.evaluate.results import load_results
 from rlcr.runs.columns import read_column
-from rlcr.runs.store import open_run, to_line, write_whole
+from rlcr.runs.store import json_line, open_run, write_whole
 from rlcr.sample import Completion, Request, Sampling
 from rlcr.sample.endpoint import EndpointSampler
 
@@ -75,13 +75,13 @@ def test_a_run_counts_what_is_missing(
 
 
 @pytest.mark.parametrize("logprob", [math.nan, 3.5])
-def test_a_run_of_before_they_were_checked_can_be_rescored(logprob: float, tmp_path: Path) -> None:
+def test_a_damaged_record_can_be_rescored(logprob: float, tmp_path: Path) -> None:
     run = tmp_path / "run"
     with ModelServer(lambda call: with_logprob(good_reply(call).replace("…", "."), -0.5)) as server:
         evaluate(Settings(server.url, (capitals(tmp_path),), "rlcr"), run)
     records = records_of(run)
     records[5] |= {"logprob": logprob * 100, "answer_logprobs": {"strict": [-0.25, logprob], "paper": []}}
-    write_whole(run / "records.jsonl", map(to_line, records))
+    write_whole(run / "records.jsonl", map(json_line, records))
     (task,) = rescore(run).tasks.values()
     assert task.without_logprobs == 1
     assert task.confidences["answer-probability"].overall.metrics["coverage"].value == 0.95

@@ -32,7 +32,7 @@ def agreement(rows: Rows) -> Column:
     """↑ For each completion, the share of its question's samples with the same answer: count / n."""
     answers: dict[str, dict[int, str | None]] = {}
     for record in rows.records():
-        answers.setdefault(record["id"], {})[record["sample"]] = record["answer"]
+        answers.setdefault(record.id, {})[record.sample] = record.answer
     if max(map(len, answers.values()), default=0) < 2:
         raise RlcrError(
             f"{rows.run.folder}: one sample of each question, and agreement needs at least two:"

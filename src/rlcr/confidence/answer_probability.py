@@ -16,33 +16,33 @@ Different from the paper: its span includes tag tokens, and spans of 30 tokens o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from rlcr.errors import RlcrError
-from rlcr.metrics.likelihood import response_likelihood, sound_logprobs
+from rlcr.metrics.likelihood import sound_logprobs
 from rlcr.runs.columns import Column
+from rlcr.runs.record import Record
 from rlcr.runs.store import Run
 
-Read = Callable[[Mapping[str, Any], str], float | None]
+Read = Callable[[Record, str], float | None]
 
 
-def _least(record: Mapping[str, Any], grading: str) -> float | None:
+def _least(record: Record, grading: str) -> float | None:
     logprobs = _answer(record, grading)
     return math.exp(min(logprobs)) if logprobs else None
 
 
-def _product(record: Mapping[str, Any], grading: str) -> float | None:
+def _product(record: Record, grading: str) -> float | None:
     logprobs = _answer(record, grading)
     return math.exp(math.fsum(logprobs)) if logprobs else None
 
 
-def _likelihood(record: Mapping[str, Any], grading: str) -> float | None:
-    return response_likelihood(record["logprob"], record["response_tokens"])
+def _likelihood(record: Record, grading: str) -> float | None:
+    return record.likelihood
 
 
-def _answer(record: Mapping[str, Any], grading: str) -> list[float]:
-    return sound_logprobs(record["answer_logprobs"].get(grading) or ())
+def _answer(record: Record, grading: str) -> list[float]:
+    return sound_logprobs(record.answer_logprobs.get(grading) or ())
 
 
 PROBABILITIES: dict[str, Read] = {
@@ -55,7 +55,7 @@ PROBABILITIES: dict[str, Read] = {
 def probabilities(run: Run, name: str) -> Column:
     """One of the columns above."""
     read, grading = PROBABILITIES[name], run.described["grading"]
-    column = {(r["id"], r["sample"]): read(r, grading) for r in run.records()}
+    column = {r.key: read(r, grading) for r in run.records()}
     if column and all(value is None for value in column.values()):
         raise RlcrError(
             f"{run.folder}: no log-probabilities in its records to make {name} of (the server told none);"

@@ -172,7 +172,7 @@ def _check_out(out: Path, plan: dict[str, Any], resume: bool) -> None:
 
 def _texts(rows: Rows, part: Part) -> list[str]:
     questions = {name: user_message(problem) for name, problem in rows.problems.items()}
-    return [text_of(questions[r["id"]], read_part(r, part)) for r in rows.records()]
+    return [text_of(questions[r.id], read_part(r, part)) for r in rows.records()]
 
 
 def _load(model: str) -> tuple[Any, Any]:

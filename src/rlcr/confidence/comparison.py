@@ -85,7 +85,7 @@ def compare_columns(folder: Path, *, resamples: int = 1000) -> ColumnComparison:
     stored, stale = fresh_columns(rows.run)
     names = [name for name in column_names(rows.run) if name not in stale]
     columns = {name: rows.aligned(stored[name]) if name in stored else rows.column(name) for name in names}
-    task_of = np.array([record["task"] for record in rows.records()], dtype=object)
+    task_of = np.array([record.task for record in rows.records()], dtype=object)
     tasks = {}
     for task in sorted(set(task_of)):
         chosen = (task_of == task) & rows.scored

@@ -129,11 +129,11 @@ def _tokenised(rows: Rows, sampler: Any) -> list[Sequence_]:
     sequences: list[Sequence_] = []
     room = getattr(sampler.model.config.get_text_config(), "max_position_embeddings", None)
     for record in rows.records():
-        name = record["id"]
+        name = record.id
         if name not in prompts:
             conversation = tuple(messages(prompt, rows.problems[name]))
             prompts[name] = maker.job(Request(name, conversation)).ids
-            counted = record["prompt_tokens"]
+            counted = record.prompt_tokens
             if counted and counted != len(prompts[name]):
                 raise RlcrError(
                     f"{sampler.name}: another tokenizer or chat template than that of the run: {name} has"

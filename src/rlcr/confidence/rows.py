@@ -21,11 +21,9 @@ from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.prompts import user_message
 from rlcr.runs.columns import Column, read_column
-from rlcr.runs.store import PROBLEMS, Key, Run, open_run
+from rlcr.runs.record import CODES, CORRECT, UNSCORABLE, WRONG, Key, Record
+from rlcr.runs.store import PROBLEMS, Run, open_run
 from rlcr.tasks import read_problems
-
-RIGHT, WRONG, UNSCORABLE = 1, 0, -1
-_VERDICTS = {"correct": RIGHT, "wrong": WRONG}
 
 #: Fewer scored rows than this, or fewer of either class, teach nothing that could be told from chance.
 LEAST_ROWS, LEAST_OF_CLASS = 30, 5
@@ -42,10 +40,10 @@ class Rows:
     """For each row a hash of the text of its question."""
     verdict: NDArray[np.int64]
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         """The records of the rows, one for each, from the file."""
         wanted = set(self.keys)
-        return (r for r in self.run.records() if (r["id"], r["sample"]) in wanted)
+        return (r for r in self.run.records() if r.key in wanted)
 
     def only(self, chosen: NDArray[np.bool_]) -> Rows:
         """Some of the rows."""
@@ -80,13 +78,12 @@ class Rows:
 
     def counts(self) -> dict[str, int]:
         """Rows by verdict: an imbalance of classes should be seen."""
-        codes = {"correct": RIGHT, "wrong": WRONG, "unscorable": UNSCORABLE}
-        return {name: int((self.verdict == code).sum()) for name, code in codes.items()}
+        return {name: int((self.verdict == code).sum()) for name, code in CODES.items()}
 
     def check_learnable(self, usable: NDArray[np.bool_] | None = None) -> None:
         """Raise unless enough usable rows of both classes, of enough questions, are there to learn from."""
         kept = self.scored if usable is None else usable & self.scored
-        right, wrong = (int((self.verdict[kept] == code).sum()) for code in (RIGHT, WRONG))
+        right, wrong = (int((self.verdict[kept] == code).sum()) for code in (CORRECT, WRONG))
         where = f"{self.run.folder}: {right:,} right and {wrong:,} wrong records to learn from"
         if not right + wrong and self.scored.any():
             raise RlcrError(f"{where}: of those with a verdict none has what is to be learned from")
@@ -108,14 +105,12 @@ def read_rows(run: Run | Path) -> Rows:
     problems = _problems(run)
     hashes = {name: _hash(user_message(problem)) for name, problem in problems.items()}
     keys, questions, verdicts = [], [], []
-    for number, record in enumerate(run.independent_records(), start=1):
-        if record["id"] not in hashes:
-            raise RlcrError(f"{run.records_path}: problem {record['id']} is not in {PROBLEMS}")
-        if "verdict" not in record:
-            raise RlcrError(f"{run.records_path}, line {number}: no verdict; `rlcr rescore` the run first")
-        keys.append((record["id"], record["sample"]))
-        questions.append(hashes[record["id"]])
-        verdicts.append(_VERDICTS.get(record["verdict"], UNSCORABLE))
+    for record in run.independent_records():
+        if record.id not in hashes:
+            raise RlcrError(f"{run.records_path}: problem {record.id} is not in {PROBLEMS}")
+        keys.append(record.key)
+        questions.append(hashes[record.id])
+        verdicts.append(CODES[record.verdict])
     return Rows(run, keys, questions, np.array(verdicts, np.int64))
 
 

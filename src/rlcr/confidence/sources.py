@@ -24,7 +24,8 @@ from rlcr.runs.columns import (
     provenance,
     write_column,
 )
-from rlcr.runs.store import Key, locked
+from rlcr.runs.record import Key
+from rlcr.runs.store import locked
 from rlcr.tasks.plumbing.tables import Row, as_confidence
 from rlcr.tasks.plumbing.tables import read_rows as table_rows
 
@@ -141,7 +142,7 @@ def _hybrid(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
 
 def _samples_cost(rows: Rows) -> dict[str, int]:
     """One answer's agreement takes the other samples of its question: all but the first are extra."""
-    extra = [record["tokens"] for record in rows.records() if record["sample"] > 0]
+    extra = [record.tokens for record in rows.records() if record.sample > 0]
     # Imported tables do not tell tokens, and servers not always.
     spent = cost(len(extra), sum(extra), completions=len(rows.keys))
     return spent if all(extra) else {name: n for name, n in spent.items() if name != "tokens"}

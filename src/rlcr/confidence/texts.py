@@ -10,12 +10,12 @@ A forced answer is part of both, a forced confidence of neither. Only tags are r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from rlcr.errors import RlcrError, nearest
 from rlcr.evaluate.methods import FORCED_ANSWER
 from rlcr.response import parse
+from rlcr.runs.record import Sampled
 
 Part = Literal["solution", "analysis"]
 
@@ -36,23 +36,23 @@ def check_part(part: str) -> None:
         raise RlcrError(f"unknown part of a response {part!r}: {nearest(part, list(get_args(Part)))}")
 
 
-def read_part(record: Mapping[str, Any], part: Part = "solution") -> str:
+def read_part(record: Sampled, part: Part = "solution") -> str:
     """The text of a record's response that is to be judged.
 
     >>> text = "<answer>4</answer><analysis>b</analysis><confidence>1</confidence>"
-    >>> record = {"text": text, "format": "rlcr", "think_open": False, "forced_answer": None}
+    >>> record = Sampled(id="1", sample=0, task="t", format="rlcr", text=text)
     >>> read_part(record), read_part(record, "analysis")
     ('<answer>4</answer>', '<answer>4</answer><analysis>b</analysis>')
     """
-    text: str = record["text"]
-    if record["forced_answer"] is None and part == "solution":
-        response = parse(text, record["format"], mode="lenient", think_open=record["think_open"])
+    text = record.text
+    if record.forced_answer is None and part == "solution":
+        response = parse(text, record.format, mode="lenient", think_open=record.think_open)
         if "answer" in response.spans:
             end = response.spans["answer"][1]
             text = text[:end] + (_CLOSING if text.startswith(_CLOSING, end) else "")
     text = _without_confidence(text)
-    if record["forced_answer"] is not None:
-        text += f"\n\n{FORCED_ANSWER}{record['forced_answer']}"
+    if record.forced_answer is not None:
+        text += f"\n\n{FORCED_ANSWER}{record.forced_answer}"
     return text
 
 

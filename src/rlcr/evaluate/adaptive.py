@@ -26,7 +26,8 @@ from rlcr.many.pool import make_pool, pools_of
 from rlcr.many.stopping import Rule, final_votes
 from rlcr.metrics.bootstrap import question_weights, ratio
 from rlcr.problem import Problem
-from rlcr.runs.store import ADAPTIVE, Key, Run, open_run, write_whole
+from rlcr.runs.record import Key
+from rlcr.runs.store import ADAPTIVE, Run, open_run, write_whole
 from rlcr.sample import Sampler
 
 
@@ -64,8 +65,8 @@ def _unsafe(problems: list[Problem], run: Run, rule: Rule, samples: int, memory:
     wanted = {problem.id for problem in problems}
     told: dict[str, dict[int, tuple[str | None, float | None]]] = {name: {} for name in wanted}
     for record in run.records():
-        if record["id"] in wanted and record["sample"] < samples:
-            told[record["id"]][record["sample"]] = record["answer"], record["confidence"]
+        if record.id in wanted and record.sample < samples:
+            told[record.id][record.sample] = record.answer, record.confidence
     # Samples that failed are spent like others, but do not vote; a problem of which all failed has no vote.
     problems = [problem for problem in problems if told[problem.id]]
     if not problems:

@@ -122,12 +122,12 @@ class _Answers:
 def _by_task(run: Run, column: Column, only: set[str] | None) -> dict[str, _Answers]:
     tasks: dict[str, _Answers] = {}
     for record in run.independent_records():
-        if record["verdict"] != "unscorable" and (only is None or record["id"] in only):
-            answers = tasks.setdefault(record["task"], _Answers())
-            answers.correct.append(record["verdict"] == "correct")
-            stated = column.get((record["id"], record["sample"]))
+        if record.correct is not None and (only is None or record.id in only):
+            answers = tasks.setdefault(record.task, _Answers())
+            answers.correct.append(bool(record.correct))
+            stated = column.get(record.key)
             answers.confidence.append(np.nan if stated is None else stated)
-            answers.question.append(record["id"])
+            answers.question.append(record.id)
     return tasks
 
 

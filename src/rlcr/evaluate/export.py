@@ -13,7 +13,7 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.results import load_results
-from rlcr.runs.store import PROBLEMS, RUN, Run, open_run, to_line, write_whole
+from rlcr.runs.store import PROBLEMS, RUN, Run, json_line, open_run, write_whole
 from rlcr.tasks import read_problems
 
 _METRICS = ("accuracy", "auroc", "brier", "ece")
@@ -43,7 +43,7 @@ def export(folder: Path, out: Path) -> list[Path]:
     write_whole(paths[0], json.dumps(results, indent=2) + "\n")
     for task, name in _file_names(measured["tasks"]).items():
         paths.append(out / name)
-        write_whole(paths[-1], (to_line(sample) for sample in _samples(run, task)))
+        write_whole(paths[-1], (json_line(sample) for sample in _samples(run, task)))
     return paths
 
 
@@ -80,18 +80,18 @@ def _samples(run: Run, task: str) -> Any:
     problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
     numbers = {name: number for number, name in enumerate(problems)}
     for record in run.independent_records():
-        if record["task"] != task:
+        if record.task != task:
             continue
-        problem = problems[record["id"]]
+        problem = problems[record.id]
         yield {
             "doc_id": numbers[problem.id],
             "doc": {"id": problem.id, "question": problem.question, **problem.extras},
             "target": list(problem.gold),
             "arguments": [],
-            "resps": [[record["text"]]],
-            "filtered_resps": [record["answer"]],
-            "prompt_hash": record["prompt_sha256"],
-            "acc": record["verdict"] == "correct",
-            "confidence": record["confidence"],
-            "verdict": record["verdict"],
+            "resps": [[record.text]],
+            "filtered_resps": [record.answer],
+            "prompt_hash": record.prompt_sha256,
+            "acc": bool(record.correct),
+            "confidence": record.confidence,
+            "verdict": record.verdict,
         }

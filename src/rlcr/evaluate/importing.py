@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from rlcr.evaluate.grade import grade
 from rlcr.evaluate.results import Results
 from rlcr.problem import Problem
 from rlcr.response import get_format
-from rlcr.runs.store import PROBLEMS, check_new, create_run, locked, to_line, write_whole
+from rlcr.runs.record import Sampled, to_line
+from rlcr.runs.store import PROBLEMS, check_new, create_run, json_line, locked, write_whole
 from rlcr.runs.versions import run_facts
 from rlcr.tasks import write_problems
 from rlcr.tasks.plumbing.tables import Row, as_correct, read_rows
@@ -65,14 +66,17 @@ def import_run(
     task = task or path.name.partition(".")[0]
     check_new(out)
     problems: list[Problem] = []
-    raw: list[dict[str, Any]] = []
+    raw: list[Sampled] = []
     told: list[bool | None] = []
     for number, row in enumerate(read_rows(path, table.columns())):
         name = str(row.cells[table.id]) if table.id else f"{task}/{number}"
         problem = Problem(name, _text(row, table.question), row.texts(table.gold), verifier)
         problems.append(problem)
         texts = row.texts(table.completion)
-        raw += [_raw(name, sample, task, format, text) for sample, text in enumerate(texts)]
+        raw += [
+            Sampled(id=name, sample=sample, task=task, format=format, text=text)
+            for sample, text in enumerate(texts)
+        ]
         if table.correct:
             told += _verdicts(row, table.correct, len(texts))
     check_ids(problems, str(path))
@@ -105,41 +109,18 @@ def _verdicts(row: Row, column: str, samples: int) -> list[bool | None]:
         raise row.error(column, str(error)) from None
 
 
-def _raw(name: str, sample: int, task: str, format: str, text: str) -> dict[str, Any]:
-    """The part of a record that grading does not change."""
-    return {
-        "id": name,
-        "sample": sample,
-        "task": task,
-        "format": format,
-        "prompt_sha256": "",
-        "text": text,
-        "think_open": False,
-        "forced_answer": None,
-        "forced_confidence": None,
-        "unrepaired": [],
-        "finish_reason": "",
-        "tokens": 0,
-        "prompt_tokens": 0,
-        "response_tokens": 0,
-        "logprob": None,
-        "answer_logprobs": {},
-        "seconds": 0.0,
-    }
-
-
 def _lines(
-    raw: list[dict[str, Any]], problems: list[Problem], told: list[bool | None], grading: Grading
+    raw: list[Sampled], problems: list[Problem], told: list[bool | None], grading: Grading
 ) -> Iterator[str]:
     by_id = {problem.id: problem for problem in problems}
     waiting, verdicts = iter(raw), iter(told)
     while batch := list(islice(waiting, _BATCH)):
-        for record in grade(batch, [by_id[record["id"]] for record in batch], grading, None):
+        for record in grade(batch, [by_id[completion.id] for completion in batch], grading, None):
             if told:
                 right = next(verdicts)
                 outcome = "unscorable" if right is None else "correct" if right else "wrong"
                 reason = "the table gives no verdict" if right is None else ""
-                record |= {"verdict": outcome, "reason": reason, "verifier": "the table"}
+                record = replace(record, verdict=outcome, reason=reason, verifier="the table")
             yield to_line(record)
 
 
@@ -147,15 +128,15 @@ def _settings(
     path: Path,
     task: str,
     problems: list[Problem],
-    raw: list[dict[str, Any]],
+    raw: list[Sampled],
     model: str,
     verifier: str,
     grading: Grading,
 ) -> dict[str, Any]:
-    samples = 1 + max(record["sample"] for record in raw)
+    samples = 1 + max(completion.sample for completion in raw)
     if samples * len(problems) != len(raw):
         raise RlcrError(f"{path}: questions have different numbers of completions; give each {samples}")
-    content = "".join(to_line({"id": p.id, "question": p.question, "gold": p.gold}) for p in problems)
+    content = "".join(json_line({"id": p.id, "question": p.question, "gold": p.gold}) for p in problems)
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
     named = {
         "model": model,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from rlcr.runs.record import Record
 from rlcr.tasks.plumbing.tables import Progress
 
 _SECONDS_BETWEEN_UPDATES = 0.5
@@ -42,7 +43,7 @@ class Watch(Protocol):
         """A reply has arrived and is on disk."""
         ...
 
-    def graded(self, records: Sequence[dict[str, Any]]) -> None:
+    def graded(self, records: Sequence[Record]) -> None:
         """Records were written."""
         ...
 
@@ -69,12 +70,12 @@ class RunProgress:
             self._last_shown = now
             self._show()
 
-    def graded(self, records: Sequence[Mapping[str, Any]]) -> None:
+    def graded(self, records: Sequence[Record]) -> None:
         """Take note of records that were just written."""
         for record in records:
-            if record["verdict"] != "unscorable" and record["confidence"] is not None:
-                self._correct.append(record["verdict"] == "correct")
-                self._confidence.append(record["confidence"])
+            if record.correct is not None and record.confidence is not None:
+                self._correct.append(bool(record.correct))
+                self._confidence.append(record.confidence)
 
     def close(self) -> None:
         """Show the last state, and leave the terminal as it was."""

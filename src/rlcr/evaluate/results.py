@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
-from rlcr.metrics.likelihood import response_likelihood
 from rlcr.metrics.measurement import GradedSamples, Measurement
 from rlcr.metrics.tables import Cell, Heading, Table, estimate_text
-from rlcr.runs.columns import read_column
-from rlcr.runs.store import RESULTS, Key, open_run
+from rlcr.runs.columns import held_confidences, read_column
+from rlcr.runs.record import Key, Record
+from rlcr.runs.store import RESULTS, open_run
 from rlcr.verify.verdict import unscorable_warning
 
 
@@ -38,20 +38,20 @@ class _TaskSamples:
     def scored(self) -> int:
         return self.completions - self.unscorable.total()
 
-    def add(self, record: Mapping[str, Any], further: Mapping[str, float | None]) -> None:
-        question = self.questions.setdefault(record["id"], len(self.questions))
-        correct = None if record["verdict"] == "unscorable" else record["verdict"] == "correct"
-        for name, confidence in (*record["confidences"].items(), *further.items()):
+    def add(self, record: Record, further: Mapping[str, float | None]) -> None:
+        question = self.questions.setdefault(record.id, len(self.questions))
+        correct = record.correct
+        for name, confidence in (*held_confidences(record).items(), *further.items()):
             self.samples.setdefault(name, GradedSamples()).add(correct, confidence, question=question)
         self.completions += 1
-        self.tokens += record["tokens"]
-        self.repaired.update(record["repairs"])
-        self.unrepaired.update(record["unrepaired"])
-        self.verifiers[record["verifier"]] += 1
-        self.cut_off += record["finish_reason"] == "length"
-        self.without_logprobs += record["likelihood"] is None
+        self.tokens += record.tokens
+        self.repaired.update(record.repairs)
+        self.unrepaired.update(record.unrepaired)
+        self.verifiers[record.verifier] += 1
+        self.cut_off += record.finish_reason == "length"
+        self.without_logprobs += record.likelihood is None
         if correct is None:
-            self.unscorable[record["reason"]] += 1
+            self.unscorable[record.reason] += 1
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Results:
 
 
 def measure_records(
-    records: Iterable[Mapping[str, Any]],
+    records: Iterable[Record],
     settings: Mapping[str, Any],
     columns: Mapping[str, Mapping[Key, float | None]] | None = None,
     *,
@@ -153,24 +153,13 @@ def measure_records(
     ``columns`` are further sources of confidence, beside those that the records hold; ``failures`` are the
     completions that became no records.
     """
-    wanted = ("task", "id", "sample", "verdict", "reason", "confidences", "tokens", "repairs", "unrepaired")
-    rows: list[dict[str, Any]] = [
-        {name: record[name] for name in (*wanted, "verifier", "finish_reason")}
-        | {"likelihood": response_likelihood(record["logprob"], record["response_tokens"])}
-        for record in records
-    ]
-    # Sorted, since the bootstrap draws by position: a resumed run must get the intervals of a whole one.
-    rows.sort(key=lambda row: (row["task"], row["id"], row["sample"]))
+    # Without their texts, which nothing here needs and which would fill the memory. Sorted, since the
+    # bootstrap draws by position: a resumed run must get the intervals of a whole one.
+    rows = sorted((replace(record, text="") for record in records), key=lambda row: (row.task, row.key))
     gathered: dict[str, _TaskSamples] = {}
     for row in rows:
-        if "verbalised" not in row["confidences"]:
-            raise RlcrError(
-                f"{row['id']}, sample {row['sample']}: graded by another version of rlcr, which named the"
-                " stated confidence otherwise; `rlcr rescore` the run first"
-            )
-        key = row["id"], row["sample"]
-        further = {name: column.get(key) for name, column in (columns or {}).items()}
-        gathered.setdefault(row["task"], _TaskSamples()).add(row, further)
+        further = {name: column.get(row.key) for name, column in (columns or {}).items()}
+        gathered.setdefault(row.task, _TaskSamples()).add(row, further)
     unscored = {name: dict(task.unscorable) for name, task in sorted(gathered.items()) if not task.scored}
     if len(unscored) == len(gathered):
         raise RlcrError(f"nothing to measure: no completion could be scored ({unscored})")
@@ -293,14 +282,11 @@ def run_samples(folder: Path, confidence: str) -> GradedSamples:
     several = len(run.settings["tasks"]) > 1
     samples, questions = GradedSamples(), {}
     for record in run.independent_records():
-        if "verdict" not in record:
-            raise RlcrError(f"{folder}: {record['id']} has no verdict; `rlcr rescore` the run first")
-        correct = None if record["verdict"] == "unscorable" else record["verdict"] == "correct"
         samples.add(
-            correct,
-            stated.get((record["id"], record["sample"])),
-            question=questions.setdefault(record["id"], len(questions)),
-            group=record["task"] if several else None,
+            record.correct,
+            stated.get(record.key),
+            question=questions.setdefault(record.id, len(questions)),
+            group=record.task if several else None,
         )
     samples.failed = len(run.independent_failures())
     return samples

@@ -26,6 +26,7 @@ from rlcr.metrics.tables import latex, markdown
 from rlcr.problem import Problem
 from rlcr.prompts import Prompt, load_prompt
 from rlcr.runs.columns import fresh_columns
+from rlcr.runs.record import to_line
 from rlcr.runs.store import (
     PROBLEMS,
     RECORDS,
@@ -37,7 +38,6 @@ from rlcr.runs.store import (
     locked,
     open_run,
     resume_run,
-    to_line,
     write_whole,
 )
 from rlcr.runs.versions import run_facts
@@ -202,9 +202,9 @@ def _regraded(
     records = run.records()
     while batch := list(islice(records, _RESCORE_BATCH)):
         for record in batch:
-            if record["id"] not in problems:
-                raise RlcrError(f"{run.folder / RECORDS}: problem {record['id']} is not in {PROBLEMS}")
-        graded = grade(batch, [problems[record["id"]] for record in batch], grading, judge)
+            if record.id not in problems:
+                raise RlcrError(f"{run.folder / RECORDS}: problem {record.id} is not in {PROBLEMS}")
+        graded = grade(batch, [problems[record.id] for record in batch], grading, judge)
         yield "".join(map(to_line, graded))
 
 

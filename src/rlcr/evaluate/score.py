@@ -10,45 +10,25 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from rlcr.errors import RlcrError, described
+from rlcr.evaluate.grade import grade
 from rlcr.files import new_file
 from rlcr.metrics.measurement import GradedSamples, Measurement
 from rlcr.problem import Problem, as_texts
-from rlcr.response import Response, get_format, parse
+from rlcr.response import get_format
+from rlcr.runs.record import Record, Sampled
+from rlcr.runs.store import json_line
 from rlcr.tasks.plumbing.tables import Progress, Row, read_rows
-from rlcr.verify import Grading, Verdict, get_verifier, of_responses, verify
+from rlcr.verify import Grading, get_verifier
 from rlcr.verify.verdict import unscorable_warning
 
 # Completions held at once: enough to keep the verifier's processes busy, few enough to stay small.
 _BATCH = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What was found in one completion. ``row`` is its place in the input, ``sample`` its number there.
-
-    ``id`` is what the column named by ``--id`` says, or the row.
-    """
-
-    row: int
-    id: str
-    sample: int
-    answer: str | None
-    confidence: float | None
-    verdict: str
-    reason: str
-    well_formed: bool
-    fault: str
-    leniencies: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass
@@ -67,15 +47,15 @@ class Tally:
         """As JSON."""
         return vars(self) | {"leniencies": dict(self.leniencies), "unscorable": dict(self.unscorable)}
 
-    def add(self, response: Response, verdict: Verdict) -> None:
+    def add(self, record: Record) -> None:
         """Count one completion."""
         self.completions += 1
-        self.well_formed += response.well_formed
-        self.no_answer += not response.answer
-        self.no_confidence += response.confidence is None
-        self.leniencies.update(response.leniencies)
-        if verdict.outcome == "unscorable":
-            self.unscorable[verdict.reason] += 1
+        self.well_formed += record.well_formed
+        self.no_answer += not record.answer
+        self.no_confidence += record.confidence is None
+        self.leniencies.update(record.leniencies)
+        if record.correct is None:
+            self.unscorable[record.reason] += 1
 
 
 @dataclass(frozen=True)
@@ -147,8 +127,8 @@ def score(
             texts, aliases = as_texts(completion), as_texts(gold)
         except ValueError as error:
             raise RlcrError(f"question {row}: {error}") from None
-        records += grader.take(row, str(row), texts, aliases, option)
-    records += grader.flush()
+        records += [record for _, record in grader.take(row, str(row), texts, aliases, option)]
+    records += [record for _, record in grader.flush()]
     return grader.finish(records=records, resamples=resamples)
 
 
@@ -185,14 +165,10 @@ def grade_file(
     return grader
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A completion that is to be graded."""
-
-    row: int
-    sample: int
-    text: str
-    problem: Problem
+#: A completion with the row of its question in the input, and its problem.
+_Waiting = tuple[int, Sampled, Problem]
+#: A record with the row of its question in the input.
+GradedRow = tuple[int, Record]
 
 
 class Grader:
@@ -213,49 +189,32 @@ class Grader:
         completions: Sequence[str],
         gold: tuple[str, ...],
         choices: Mapping[str, str],
-    ) -> list[Record]:
+    ) -> list[GradedRow]:
         """Take the samples of one question; returns records whenever a batch is full."""
         extras = {"choices": choices} if choices else {}
         problem = Problem(name, "", gold, self._verifier, extras=extras)
-        self._waiting += [_Waiting(row, sample, text, problem) for sample, text in enumerate(completions)]
+        for sample, text in enumerate(completions):
+            completion = Sampled(
+                id=name, sample=sample, task="", format=self._format, text=text, think_open=self._think_open
+            )
+            self._waiting.append((row, completion, problem))
         return self.flush() if len(self._waiting) >= _BATCH else []
 
-    def flush(self) -> list[Record]:
+    def flush(self) -> list[GradedRow]:
         """Grade what is waiting."""
         waiting, self._waiting = self._waiting, []
-        records = []
-        for item, response, verdict in self._grade(waiting, self._grading):
-            self._samples.add(verdict.correct, response.confidence, question=item.row)
-            self._tally.add(response, verdict)
-            records.append(
-                Record(
-                    row=item.row,
-                    id=item.problem.id,
-                    sample=item.sample,
-                    answer=response.answer,
-                    confidence=response.confidence,
-                    verdict=verdict.outcome,
-                    reason=verdict.reason,
-                    well_formed=response.well_formed,
-                    fault=response.fault,
-                    leniencies=response.leniencies,
-                )
-            )
+        graded = self._grade(waiting, self._grading)
+        for row, record in graded:
+            self._samples.add(record.correct, record.confidence, question=row)
+            self._tally.add(record)
         if self._grading == "paper":
-            for item, response, verdict in self._grade(waiting, "strict"):
-                self._strict_samples.add(verdict.correct, response.confidence, question=item.row)
-        return records
+            for row, record in self._grade(waiting, "strict"):
+                self._strict_samples.add(record.correct, record.confidence, question=row)
+        return graded
 
-    def _grade(
-        self, waiting: list[_Waiting], grading: Grading
-    ) -> Iterator[tuple[_Waiting, Response, Verdict]]:
-        mode = "paper" if grading == "paper" else "lenient"
-        responses = [
-            parse(item.text, self._format, mode=mode, think_open=self._think_open) for item in waiting
-        ]
-        problems = [item.problem for item in waiting]
-        verdicts = verify(problems, [response.answer for response in responses], grading=grading)
-        return zip(waiting, responses, of_responses(responses, verdicts), strict=True)
+    def _grade(self, waiting: list[_Waiting], grading: Grading) -> list[GradedRow]:
+        rows, completions, problems = zip(*waiting, strict=True) if waiting else ((), (), ())
+        return list(zip(rows, grade(completions, problems, grading, None), strict=True))
 
     def finish(
         self,
@@ -282,8 +241,13 @@ def _options(row: Row, column: str) -> Mapping[str, str]:
     return cell
 
 
-def _write(file: IO[bytes] | None, records: list[Record]) -> None:
+_WRITTEN = (
+    "id", "sample", "answer", "confidence", "verdict", "reason", "well_formed", "fault", "leniencies"
+)  # fmt: skip
+
+
+def _write(file: IO[bytes] | None, graded: list[GradedRow]) -> None:
     if file:
-        for record in records:
-            line = json.dumps(record.to_dict(), ensure_ascii=False) + "\n"
+        for row, record in graded:
+            line = json_line({"row": row} | {name: getattr(record, name) for name in _WRITTEN})
             file.write(line.encode(errors="backslashreplace"))  # half a character: as JSON escapes it

@@ -39,7 +39,8 @@ from rlcr.evaluate.progress import Watch
 from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, messages
 from rlcr.response import Response
-from rlcr.runs.store import FAILED, UNFINISHED, Appender, Key, Run
+from rlcr.runs.record import Key, Sampled
+from rlcr.runs.store import FAILED, UNFINISHED, Appender, Run
 from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampler, Sampling
 from rlcr.sample.refusals import confirm
 from rlcr.verify import Grading, Verifier
@@ -318,7 +319,7 @@ class _Session:
 
     def _grade(self) -> None:
         ready, self._ready = self._ready, []
-        raw = [_to_record(draft, self._evaluation) for draft in ready]
+        raw = [_sampled(draft, self._evaluation) for draft in ready]
         problems = [draft.problem for draft in ready]
         records = grade(raw, problems, self._evaluation.grading, self._evaluation.judge)
         self._records.write(records)
@@ -365,26 +366,25 @@ def _to_reply(stage: str, draft: _Draft, completion: Completion, next_stage: str
 # --- records ----------------------------------------------------------------------------------------
 
 
-def _to_record(draft: _Draft, evaluation: Evaluation) -> dict[str, Any]:
-    """The part of a record that grading does not change. Its key comes first."""
+def _sampled(draft: _Draft, evaluation: Evaluation) -> Sampled:
     problem = draft.problem
     conversation = json.dumps(messages(evaluation.prompt, problem), ensure_ascii=False)
-    return {
-        "id": problem.id,
-        "sample": draft.sample,
-        "task": evaluation.task_of[problem.id],
-        "format": evaluation.method.format,
-        "prompt_sha256": hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest(),
-        "text": draft.text,
-        "think_open": draft.think_open,
-        "forced_answer": draft.forced_answer,
-        "forced_confidence": draft.forced_confidence,
-        "unrepaired": draft.unrepaired,
-        "finish_reason": draft.finish_reason,
-        "tokens": draft.tokens,
-        "prompt_tokens": draft.prompt_tokens,
-        "response_tokens": draft.response_tokens,
-        "logprob": draft.logprob,
-        "answer_logprobs": draft.answer_logprobs,
-        "seconds": draft.seconds,
-    }
+    return Sampled(
+        id=problem.id,
+        sample=draft.sample,
+        task=evaluation.task_of[problem.id],
+        format=evaluation.method.format,
+        prompt_sha256=hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest(),
+        text=draft.text,
+        think_open=draft.think_open,
+        forced_answer=draft.forced_answer,
+        forced_confidence=draft.forced_confidence,
+        unrepaired=tuple(draft.unrepaired),
+        finish_reason=draft.finish_reason,
+        tokens=draft.tokens,
+        prompt_tokens=draft.prompt_tokens,
+        response_tokens=draft.response_tokens,
+        logprob=draft.logprob,
+        answer_logprobs={**draft.answer_logprobs},
+        seconds=draft.seconds,
+    )

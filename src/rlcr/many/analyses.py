@@ -28,6 +28,7 @@ from rlcr.many.ensembling import measure_analyses
 from rlcr.problem import Problem
 from rlcr.prompts import Prompt, messages
 from rlcr.response import get_format, parse
+from rlcr.runs.record import Sampled
 from rlcr.runs.store import (
     PROBLEMS,
     RUN,
@@ -120,7 +121,7 @@ def access_of(folder: Path, device: str | None = None, dtype: str | None = None)
     return Access(mode=settings.get("mode"), tokenizer=settings.get("tokenizer"), device=device, dtype=dtype)
 
 
-def prefix_of(record: Mapping[str, Any]) -> str | None:
+def prefix_of(record: Sampled) -> str | None:
     """A response up to where its analysis begins; None where it has no closed answer.
 
     The tag that opens what comes next is kept where the model wrote it: a tokenizer may have joined it with
@@ -130,7 +131,7 @@ def prefix_of(record: Mapping[str, Any]) -> str | None:
     >>> prefix_of({"text": text, "format": "rlcr", "think_open": False})
     '<answer>4</answer> <analysis>'
     """
-    response = parse(record["text"], record["format"], mode="lenient", think_open=record["think_open"])
+    response = parse(record.text, record.format, mode="lenient", think_open=record.think_open)
     if not response.answer:
         return None
     end = _ENDING.match(response.text, response.spans["answer"][1])
@@ -138,7 +139,7 @@ def prefix_of(record: Mapping[str, Any]) -> str | None:
 
 
 def _check_format(run: Run) -> None:
-    format = next(run.records())["format"]
+    format = next(run.records()).format
     if "confidence" not in get_format(format).tags:
         raise RlcrError(
             f"{run.folder}: responses of format {format} state no confidence: nothing to sample again"
@@ -184,13 +185,13 @@ def _begun(run: Run, answers: int) -> tuple[list[_Begun], int]:
     kept: list[_Begun] = []
     lost = 0
     for record in run.independent_records():
-        if record["sample"] >= answers:
+        if record.sample >= answers:
             continue
         prefix = prefix_of(record)
         if prefix is None:
             lost += 1
         else:
-            told = {name: record[name] for name in ("id", "sample", "format", "think_open")}
+            told = {name: getattr(record, name) for name in ("id", "sample", "format", "think_open")}
             kept.append(told | {"prefix": prefix})
     if not kept:
         raise RlcrError(f"{run.folder}: none of {lost:,} responses has a closed answer to go on from")

@@ -22,7 +22,8 @@ from rlcr.many.pool import Floats, Ints, nine_in_ten_have
 from rlcr.many.vote_confidence import Stated, ece_estimate
 from rlcr.metrics import Estimate
 from rlcr.metrics.bootstrap import question_weights, ratio
-from rlcr.runs.store import Key, Run
+from rlcr.runs.record import Key
+from rlcr.runs.store import Run
 
 _ORDERS = 200
 
@@ -32,14 +33,14 @@ def measure_analyses(run: Run, analyses: Mapping[Key, Sequence[float | None]]) -
     rows: dict[str, list[tuple[str, int, Sequence[float | None]]]] = {}
     unscorable: dict[str, int] = {}
     for record in run.records():
-        told = analyses.get((record["id"], record["sample"]))
+        told = analyses.get(record.key)
         if told is None:
             continue
-        task = record["task"]
-        if record["verdict"] == "unscorable":
+        task = record.task
+        if record.correct is None:
             unscorable[task] = unscorable.get(task, 0) + 1
         else:
-            rows.setdefault(task, []).append((record["id"], int(record["verdict"] == "correct"), told))
+            rows.setdefault(task, []).append((record.id, int(record.correct), told))
     tasks, details = {}, {}
     for task, told in sorted(rows.items()):
         names, correct, confidences = zip(*told, strict=True)

@@ -17,24 +17,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcr.errors import RlcrError
 from rlcr.many.equivalence import group_many
-from rlcr.metrics.likelihood import response_likelihood
 from rlcr.problem import Problem
 from rlcr.runs.columns import VERBALISED, read_column
-from rlcr.runs.store import PROBLEMS, Key, Run, open_run
+from rlcr.runs.record import CODES, CORRECT, UNSCORABLE, WRONG, Key, Record
+from rlcr.runs.store import PROBLEMS, Run, open_run
 from rlcr.tasks import read_problems
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-CORRECT, WRONG, UNSCORABLE = 1, 0, -1
-_OUTCOMES = {"correct": CORRECT, "wrong": WRONG, "unscorable": UNSCORABLE}
 
 
 @dataclass(frozen=True)
@@ -161,13 +157,12 @@ def read_pools(run: Run | Path, confidence: str = VERBALISED) -> dict[str, Pool]
     return pools_of(run, run.independent_records(), confidence)
 
 
-def pools_of(run: Run, records: Iterable[Mapping[str, Any]], confidence: str = VERBALISED) -> dict[str, Pool]:
+def pools_of(run: Run, records: Iterable[Record], confidence: str = VERBALISED) -> dict[str, Pool]:
     """The pools of some records of a run."""
     column = read_column(run, confidence)
-    kept: defaultdict[str, defaultdict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    wanted = ("sample", "answer", "verdict", "logprob", "response_tokens")
+    kept: defaultdict[str, defaultdict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        kept[record["task"]][record["id"]].append({name: record[name] for name in wanted})
+        kept[record.task][record.id].append(replace(record, text=""))  # which nobody needs here
     # Answers are the same by the equality that graded them, which rescoring may have changed.
     verifier = run.graded.get("verifier")
     problems = {
@@ -178,26 +173,23 @@ def pools_of(run: Run, records: Iterable[Mapping[str, Any]], confidence: str = V
 
 
 def _pool(
-    asked: Mapping[str, list[dict[str, Any]]],
+    asked: Mapping[str, list[Record]],
     problems: Mapping[str, Problem],
     column: Mapping[Key, float | None],
 ) -> Pool:
     ids = sorted(asked)
-    rows = [sorted(asked[name], key=lambda record: record["sample"]) for name in ids]
+    rows = [sorted(asked[name], key=lambda record: record.sample) for name in ids]
     groups = group_many(
-        (problems[name], [record["answer"] for record in records])
+        (problems[name], [record.answer for record in records])
         for name, records in zip(ids, rows, strict=True)
     )
     return make_pool(
         ids,
         groups,
-        [[_OUTCOMES[record["verdict"]] for record in records] for records in rows],
+        [[CODES[record.verdict] for record in records] for records in rows],
         [
-            [column.get((name, record["sample"])) for record in records]
+            [column.get((name, record.sample)) for record in records]
             for name, records in zip(ids, rows, strict=True)
         ],
-        [
-            [response_likelihood(record["logprob"], record["response_tokens"]) for record in records]
-            for records in rows
-        ],
+        [[record.likelihood for record in records] for records in rows],
     )

@@ -116,9 +116,9 @@ def select(folder: Path, precision: float, *, confidence: str = VERBALISED, seed
     column = read_column(run, confidence)
     rows: dict[str, list[tuple[str, str, float]]] = {}
     for record in run.independent_records():
-        stated = column.get((record["id"], record["sample"]))
-        row = record["id"], record["verdict"], np.nan if stated is None else stated
-        rows.setdefault(record["task"], []).append(row)
+        stated = column.get(record.key)
+        row = record.id, record.verdict, np.nan if stated is None else stated
+        rows.setdefault(record.task, []).append(row)
     tasks: dict[str, TaskSelection] = {}
     left_out: dict[str, str] = {}
     for task in sorted(rows):

@@ -134,10 +134,11 @@ def run(
 def exact_of(folder: Path) -> ExactEvaluation:
     """What a policy is worth exactly: from a run on every sequence of draws."""
     task = Arms()
-    said = {record["id"]: record for record in open_run(folder).records()}
+    said = {record.id: record for record in open_run(folder).records()}
     rows = [said[problem.id] for problem in sequence_problems(task)]
-    answers: list[Any] = read_answers(task, [row["answer"] for row in rows])
-    return exact_evaluation(task, (answers, [row["confidence"] for row in rows]))
+    answers: list[Any] = read_answers(task, [row.answer for row in rows])
+    confidences: list[Any] = [row.confidence for row in rows]
+    return exact_evaluation(task, (answers, confidences))
 
 
 # --- folder -----------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rlcr.errors import RlcrError
-from rlcr.runs.store import FAILED, Key, read_lines
+from rlcr.runs.record import Key
+from rlcr.runs.store import FAILED, read_lines
 
 
 def count_failed(folder: Path, records: Iterable[Key], first: float, notes: list[str]) -> int:

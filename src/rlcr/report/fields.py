@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
-
-RIGHT, WRONG, UNSCORABLE = 1, 0, -1
-_VERDICTS = {"correct": RIGHT, "wrong": WRONG}
+from rlcr.runs.record import CODES, UNSCORABLE
 
 
 def verdict_code(value: Any) -> int:
-    """RIGHT, WRONG, or UNSCORABLE for anything else."""
-    return _VERDICTS.get(value, UNSCORABLE) if isinstance(value, str) else UNSCORABLE
+    """CORRECT, WRONG, or UNSCORABLE for anything else."""
+    return CODES.get(value, UNSCORABLE) if isinstance(value, str) else UNSCORABLE
 
 
 def sample_number(value: Any) -> int:

@@ -343,14 +343,13 @@ def _read_rows(path: Path, notes: list[str], samples: float = math.nan) -> Rows:
             continue
         if sample_number(record.get("sample")) >= samples:
             continue
-        repairs = record.get("repairs")
-        repairs = repairs if isinstance(repairs, list) else ()
         ints["task"].append(tasks.setdefault(str(record.get("task") or "(no task)"), len(tasks)))
         ints["question"].append(ids.setdefault(record["id"], len(ids)))
         ints["sample"].append(sample_number(record.get("sample")))
         ints["verdict"].append(verdict_code(record["verdict"]))
         ints["repaired"].append(
-            REPAIRED_ANSWER * ("answer" in repairs) + REPAIRED_CONFIDENCE * ("confidence" in repairs)
+            REPAIRED_ANSWER * (record.get("forced_answer") is not None)
+            + REPAIRED_CONFIDENCE * (record.get("forced_confidence") is not None)
         )
         ints["offset"].append(offset)
         floats["confidence"].append(share(record.get("confidence")))

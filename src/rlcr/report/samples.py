@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from rlcr.errors import RlcrError
-from rlcr.report.fields import UNSCORABLE, WRONG, number_of, sample_number, share, verdict_code
+from rlcr.report.fields import number_of, sample_number, share, verdict_code
 from rlcr.report.reading import EvalRun
 from rlcr.response import Mode, parse
+from rlcr.runs.record import UNSCORABLE, WRONG
 
 #: A wrong answer with at least this confidence is confidently wrong.
 CONFIDENT = 0.8

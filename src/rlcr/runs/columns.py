@@ -23,7 +23,8 @@ from typing import Any
 
 from rlcr.errors import RlcrError, nearest
 from rlcr.files import writing
-from rlcr.runs.store import Key, Run, open_run, read_lines, to_line, write_whole
+from rlcr.runs.record import Key, Record
+from rlcr.runs.store import Run, json_line, open_run, read_lines, write_whole
 
 VERBALISED, ANSWER_PROBABILITY = "verbalised", "answer-probability"
 #: Columns that are in the records.
@@ -55,7 +56,7 @@ def read_column(run: Run | Path, name: str) -> Column:
     """The confidences of a column by completion; None where it gives none. A stale or broken one raises."""
     run = _opened(run)
     if name in HELD:
-        return {(r["id"], r["sample"]): _held(r, name) for r in graded_records(run)}
+        return {r.key: held_confidences(r)[name] for r in run.records()}
     path = _path(run.folder, name)
     if not path.is_file():
         raise RlcrError(
@@ -144,9 +145,9 @@ def check_name(name: str) -> None:
 def records_fingerprint(run: Run) -> str:
     """A hash of which completions a run holds and how they are read, in the order of the file."""
     digest = hashlib.sha256(str(run.graded.get("grading")).encode())
-    for record in graded_records(run):
-        told = [record[name] for name in ("id", "sample", "answer", "verdict", "confidence")]
-        digest.update(json.dumps(told).encode())
+    for record in run.records():
+        read = (record.id, record.sample, record.answer, record.verdict, record.confidence)
+        digest.update(json.dumps(read).encode())
     return digest.hexdigest()[:16]
 
 
@@ -158,14 +159,6 @@ def column_fingerprint(run: Run, name: str) -> str | None:
         return hashlib.sha256(_path(run.folder, name).read_bytes()).hexdigest()[:16]
     except FileNotFoundError:
         return "gone"
-
-
-def graded_records(run: Run) -> Iterator[dict[str, Any]]:
-    """The records of a run. One that was never graded raises."""
-    for number, record in enumerate(run.records(), start=1):
-        if "verdict" not in record:
-            raise RlcrError(f"{run.records_path}, line {number}: no verdict; `rlcr rescore` the run first")
-        yield record
 
 
 def fresh_columns(run: Run) -> tuple[dict[str, Column], dict[str, str]]:
@@ -215,12 +208,13 @@ def _path(folder: Path, name: str) -> Path:
     return folder / COLUMNS / f"{name}.jsonl"
 
 
-def _held(record: Mapping[str, Any], name: str) -> float | None:
-    return record["confidence"] if name == VERBALISED else record["confidences"].get(name)
+def held_confidences(record: Record) -> dict[str, float | None]:
+    """The columns that are in a record."""
+    return {VERBALISED: record.confidence, ANSWER_PROBABILITY: record.answer_probability}
 
 
 def _has_probabilities(run: Run) -> bool:
-    return any(_held(record, ANSWER_PROBABILITY) is not None for record in run.records())
+    return any(record.answer_probability is not None for record in run.records())
 
 
 def _is_key(line: Mapping[str, Any]) -> bool:
@@ -235,4 +229,4 @@ def _is_confidence(value: Any) -> bool:
 
 def _lines(values: Mapping[Key, float | None]) -> Iterator[str]:
     for (name, sample), value in values.items():
-        yield to_line({"id": name, "sample": sample, "confidence": value})
+        yield json_line({"id": name, "sample": sample, "confidence": value})

@@ -8,7 +8,7 @@
     unfinished.jsonl   replies of completions that still wait for a forced continuation
     adaptive.json      of a run with as many samples as each question needs: written when it is finished
 
-Lines are appended whole. A line that a crash cut short is dropped when the run is taken up again, and the
+Lines are appended whole. A line that a crash cut short is dropped when the run is resumed, and the
 completion made anew. Whoever writes to a run holds its lock (``.lock``), which ends with the process.
 """
 
@@ -20,7 +20,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,11 +29,9 @@ from typing import IO, Any
 from rlcr.errors import RlcrError
 from rlcr.files import new_file, writing
 from rlcr.runs.differences import check_same
+from rlcr.runs.record import FORMAT, Key, Record, from_cells, to_line
 
 log = logging.getLogger(__name__)
-
-#: Identifies a completion: problem and number of the sample.
-Key = tuple[str, int]
 
 RUN, RECORDS, UNFINISHED, PROBLEMS = "run.json", "records.jsonl", "unfinished.jsonl", "problems.jsonl"
 FAILED = "failed.jsonl"
@@ -71,24 +69,28 @@ class Run:
         """Where the finished completions are."""
         return self.folder / RECORDS
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         """Every finished completion."""
-        return read_lines(self.records_path)
+        for number, cells in enumerate(read_lines(self.records_path), start=1):
+            try:
+                yield from_cells(cells)
+            except ValueError as error:
+                raise RlcrError(f"{self.records_path}, line {number}: {error}") from None
 
-    def independent_records(self) -> Iterator[dict[str, Any]]:
+    def independent_records(self) -> Iterator[Record]:
         """The completions that do not depend on what others said: of an adaptive run, its first round.
 
         How many samples came later was decided by answers, so that hard questions would weigh more.
         """
-        return (record for record in self.records() if self._independent(record))
+        return (record for record in self.records() if self._independent(record.sample))
 
     def independent_failures(self) -> list[dict[str, Any]]:
         """Likewise, of the completions that failed."""
-        return [failure for failure in self.failures().values() if self._independent(failure)]
+        return [failure for failure in self.failures().values() if self._independent(failure["sample"])]
 
-    def _independent(self, record: dict[str, Any]) -> bool:
+    def _independent(self, sample: int) -> bool:
         rule = self.settings.get("adaptive")
-        return not rule or record["sample"] < rule["first"]
+        return not rule or sample < rule["first"]
 
     @cached_property
     def done(self) -> frozenset[Key]:
@@ -153,9 +155,9 @@ def _keyed_lines(path: Path) -> Iterator[tuple[Key, bytes]]:
             yield (json.loads(name) if "\\" in name else name[1:-1], int(match.group(2))), line
 
 
-def to_line(record: dict[str, Any]) -> str:
-    """A record as a line; its key must come first."""
-    return json.dumps(record, ensure_ascii=False) + "\n"
+def json_line(cells: Mapping[str, Any]) -> str:
+    """An object as a line of JSON."""
+    return json.dumps(cells, ensure_ascii=False) + "\n"
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -176,9 +178,9 @@ class Appender:
         with writing(path):
             self._file: IO[bytes] = open(path, "ab", buffering=0)  # noqa: SIM115 (closed by close)
 
-    def write(self, records: Iterable[dict[str, Any]]) -> None:
-        """Append the records, in one write."""
-        text = "".join(map(to_line, records))
+    def write(self, lines: Iterable[Record | Mapping[str, Any]]) -> None:
+        """Append records or other objects, a line each, in one write."""
+        text = "".join(to_line(line) if isinstance(line, Record) else json_line(line) for line in lines)
         rest = memoryview(text.encode("utf-8", "surrogatepass"))
         with writing(self._path):
             while rest:
@@ -219,7 +221,7 @@ def locked(folder: Path) -> Iterator[None]:
 def create_run(folder: Path, settings: dict[str, Any], graded: dict[str, Any], facts: dict[str, Any]) -> Run:
     """Start a run in a new or empty folder. ``facts`` (versions, command) go into run.json, uncompared."""
     check_new(folder)
-    stored = {"settings": settings, "graded": graded, **facts}
+    stored = {"format": FORMAT, "settings": settings, "graded": graded, **facts}
     write_whole(folder / RUN, json.dumps(stored, indent=2) + "\n")
     return Run(folder, settings, graded)
 
@@ -229,10 +231,15 @@ def open_run(folder: Path) -> Run:
     path = folder / RUN
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored.get("format") != FORMAT:
+            raise RlcrError(
+                f"{folder}: a run of format {stored.get('format', 1)}, and this version of rlcr reads format"
+                f" {FORMAT}: evaluate again, or use the version that wrote it"
+            )
         return Run(folder, stored["settings"], stored["graded"])
     except FileNotFoundError:
         raise RlcrError(f"{folder}: not a run (it has no {RUN})") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise RlcrError(f"{path}: not the settings of a run") from None
 
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from rlcr.errors import RlcrError
 from rlcr.metrics import auroc, brier, ece
 from rlcr.reward import abstains
-from rlcr.runs.store import Appender, to_line, write_whole
+from rlcr.runs.store import Appender, json_line, write_whole
 from rlcr.training.rollouts import Rollout
 
 #: The measurements of the updates inside the run's folder.
@@ -161,7 +161,7 @@ class UpdateLog:
         """Keep the lines up to an update, and no torn one: what a run resumes from. The file stays whole."""
         if self.path.exists():
             kept = [line for line in read_updates(self.path) if line["update"] <= update]
-            write_whole(self.path, map(to_line, kept))
+            write_whole(self.path, map(json_line, kept))
 
 
 def read_updates(path: Path) -> list[dict[str, Any]]:

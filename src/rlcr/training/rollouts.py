@@ -21,7 +21,7 @@ from rlcr.errors import RlcrError
 from rlcr.files import new_file
 from rlcr.problem import Problem
 from rlcr.reward import Scored
-from rlcr.runs.store import to_line
+from rlcr.runs.store import json_line
 from rlcr.verify.verdict import Outcome
 
 #: The folder of the rollouts inside that of the run.
@@ -126,7 +126,7 @@ class RolloutLog:
     def write(self, update: int, rollouts: Sequence[Rollout]) -> Path:
         """Write the rollouts of an update; a file that was there is replaced. Returns its path."""
         path = self.folder / f"update-{update:06}.jsonl.gz"
-        text = "".join(to_line(rollout.to_dict()) for rollout in rollouts)
+        text = "".join(json_line(rollout.to_dict()) for rollout in rollouts)
         # No name and no time inside: the same rollouts are the same bytes.
         with (
             new_file(path) as out,

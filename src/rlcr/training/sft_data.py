@@ -35,10 +35,11 @@ from rlcr.runs.store import (
     Run,
     check_new,
     create_run,
+    json_line,
     locked,
     open_run,
+    read_lines,
     resume_run,
-    to_line,
     write_whole,
 )
 from rlcr.runs.versions import run_facts
@@ -114,7 +115,7 @@ def make_sft_data(
         session = _Session(settings, prompts, task.problems, run, watch)
         session.collect(sampler, expert)
         rows, counts = session.rows(), session.counts()
-        write_whole(out / SFT, map(to_line, rows))
+        write_whole(out / SFT, map(json_line, rows))
         report = {"settings": resolved, **facts, "counts": counts}
         write_whole(out / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     if not rows:
@@ -257,7 +258,7 @@ class _Session:
         self._cases = {problem.id: _Case(problem) for problem in problems}
         self._answered: dict[str, str] = {}
         """A problem for which each stage has got a reply."""
-        for reply in run.records():
+        for reply in read_lines(run.records_path):
             self._take(reply)
 
     def collect(self, sampler: Sampler, expert: Sampler) -> None:
