@@ -13,6 +13,7 @@ from rlcr.report.columns import cost_each
 from rlcr.report.page import make_report, render, write_files
 from rlcr.report.reading import read_runs
 from rlcr.runs.columns import write_column
+from rlcr.runs.stamps import MADE_FROM
 from rlcr.runs.store import open_run
 
 
@@ -52,17 +53,17 @@ def test_broken_files_are_notes_not_errors(run: Path) -> None:
     stored = (run / COMPARISON).read_text()
     try:
         found = {"tasks": {"words": [{"name": "<b>gone</b>"}, 3]}, "notes": 3}
-        (run / COMPARISON).write_text(json.dumps(found | {"records": json.loads(stored)["records"]}))
+        (run / COMPARISON).write_text(json.dumps(found | {MADE_FROM: json.loads(stored)[MADE_FROM]}))
         report = make_report(read_runs([run]))
         assert any("<b>gone</b>" in note for note in report.notes)
         assert "<b>gone</b>" not in render(report)
-        (run / COMPARISON).write_text('{"tasks": 3}')
+        (run / COMPARISON).write_text(json.dumps({"tasks": 3, MADE_FROM: json.loads(stored)[MADE_FROM]}))
         report = make_report(read_runs([run]))
         assert any("columns.json is not of the documented shape" in note for note in report.notes)
         assert not [section for section in report.sections if section.name == "columns"]
-        (run / COMPARISON).write_text(json.dumps(json.loads(stored) | {"records": "others"}))
+        (run / COMPARISON).write_text(json.dumps(json.loads(stored) | {MADE_FROM: {"records": "others"}}))
         report = make_report(read_runs([run]))
-        assert any("about the records as they were before" in note for note in report.notes)
+        assert any("columns.json is left out, for it is stale" in note for note in report.notes)
         assert not [section for section in report.sections if section.name == "columns"]
     finally:
         (run / COMPARISON).write_text(stored)

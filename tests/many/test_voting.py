@@ -1,12 +1,11 @@
 """Votes: equal to every subset counted one by one, as theory says on simulated pools, and documented where data lack."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.pools import Kind, brute_force, ragged, simulated
-from tests.report.made import problem, record, write_run
+from tests.report.made import problem, record, write_artefacts, write_run
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
@@ -149,7 +148,7 @@ def test_the_report_marks_what_is_worse(tmp_path: Path) -> None:
     votes = task_votes(simulated("anti", questions=300, samples=8), subsets=50)
     told = Votes("verbalised", 0.2, 0, {"t": votes}).to_dict()
     run = write_run(tmp_path / "run", [record("q", "t")], [problem("q", "?", "42")])
-    (run / "voting.json").write_text(json.dumps(told))
+    write_artefacts(run, {"voting.json": told})
     (table,) = read_artefacts(read_runs([run]).evals).tables["voting.json"]
     marks = {row[2].text: row[-1].mark for row in table.rows}
     assert marks["confidence-weighted"] == marks["max-confidence"] == "worse"

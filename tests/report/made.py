@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rlcr.evaluate.results import measure_records
 from rlcr.runs.record import FORMAT, from_cells
-from rlcr.runs.store import PROBLEMS, RECORDS, RESULTS, RUN
+from rlcr.runs.stamps import write_derived
+from rlcr.runs.store import PROBLEMS, RECORDS, RESULTS, RUN, open_run
 
 TEXT = (
     "the sum of both numbers is then divided by what remains so we look at each case in turn and note that the "
@@ -304,6 +305,7 @@ ARTEFACTS: dict[str, Any] = {
 }
 
 
-def add_artefacts(folder: Path) -> None:
-    for name, value in ARTEFACTS.items():
-        (folder / name).write_text(json.dumps(value))
+def write_artefacts(folder: Path, artefacts: Mapping[str, Any] = ARTEFACTS) -> None:
+    """Files as other commands derive them from the records of a run."""
+    for name, value in artefacts.items():
+        write_derived(open_run(folder), name, value)

@@ -17,7 +17,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.report.made import ARTEFACTS, made_records, made_run, made_training, problem, record, write_run
+from tests.report.made import (
+    ARTEFACTS,
+    made_records,
+    made_run,
+    made_training,
+    problem,
+    record,
+    write_artefacts,
+    write_run,
+)
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.compare import compare_runs
@@ -179,9 +188,8 @@ def test_texts_stay_texts(tmp_path: Path) -> None:
         record("q", NASTY, verdict="wrong"),
     ]
     write_run(folder, records, [problem(NASTY, NASTY, NASTY)], method=NASTY)
-    (folder / "voting.json").write_text(
-        json.dumps({"tasks": {NASTY: [{"name": NASTY, "n": [1, 2], "value": [0.1, 0.2]}]}})
-    )
+    curve = {"name": NASTY, "n": [1, 2], "value": [0.1, 0.2]}
+    write_artefacts(folder, {"voting.json": {"tasks": {NASTY: [curve]}}})
     page = page_of(folder)
     outside = re.sub(r"<script>.*?</script>|<style>.*?</style>", "", page, flags=re.DOTALL)
     assert "<img" not in outside
@@ -264,13 +272,11 @@ def wrong_shapes(folder: Path) -> None:
         "classifier_sizes.json": {"tasks": {"t": [{"metrics": 3}]}},
         "results.json": {"settings": [], "tasks": {"t": 3}, "macro": {"tasks": ["t"]}},
     }
-    for name, value in shapes.items():
-        (folder / name).write_text(json.dumps(value))
+    write_artefacts(folder, shapes)
 
 
 def empty_shapes(folder: Path) -> None:
-    for name in ARTEFACTS:
-        (folder / name).write_text('{"tasks": {}}')
+    write_artefacts(folder, {name: {"tasks": {}} for name in ARTEFACTS})
 
 
 def extra_files(folder: Path) -> None:
@@ -493,8 +499,7 @@ def test_no_file_makes_it_fall(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     made_run(tmp_path / "run", "rlcr", {"a": 12, "b": 8})
     made_run(tmp_path / "fine", "base", {"a": 12, "b": 8})
-    for name, artefact in ARTEFACTS.items():
-        (tmp_path / "run" / name).write_text(json.dumps(artefact))
+    write_artefacts(tmp_path / "run")
     made_training(tmp_path / "training", updates=12, evals=2)
     whole = {path: path.read_text() for path in tmp_path.rglob("*.json*")}
     for _ in range(4):

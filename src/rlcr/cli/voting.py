@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -31,27 +30,29 @@ def vote(
 ) -> None:
     """Accuracy against the number of samples, for every way to choose among their answers."""
     from rlcr.cli.show.votes import print_votes
+    from rlcr.many.vote import VOTING
     from rlcr.many.vote import vote as vote_run
 
-    found = vote_run(
+    votes = vote_run(
         run, confidence=confidence, most=most, subsets=subsets, seed=seed, temperature=temperature
     )
     if as_json:
-        print(json.dumps(found.to_dict()))
+        _print_file(run / VOTING)
     else:
-        print_votes(found)
+        print_votes(votes)
 
 
 def coherence(run: RunFolder, confidence: Confidence = "verbalised", as_json: Json = False) -> None:
     """Do confidences agree within an answer, and do those of different answers add up to at most 1?"""
     from rlcr.cli.show.votes import print_coherence
-    from rlcr.many.coherence import coherence as look
+    from rlcr.many.coherence import COHERENCE
+    from rlcr.many.coherence import coherence as measure_coherence
 
-    found = look(run, confidence=confidence)
+    tasks = measure_coherence(run, confidence=confidence)
     if as_json:
-        print(json.dumps({task: told.to_dict() for task, told in found.items()}))
+        _print_file(run / COHERENCE)
     else:
-        print_coherence(found)
+        print_coherence(tasks)
 
 
 def select(
@@ -66,11 +67,11 @@ def select(
     from rlcr.many.selective import SELECTIVE
     from rlcr.many.selective import select as choose
 
-    found = choose(run, precision, confidence=confidence, seed=seed)
+    selection = choose(run, precision, confidence=confidence, seed=seed)
     if as_json:
-        print((run / SELECTIVE).read_text(encoding="utf-8"), end="")
+        _print_file(run / SELECTIVE)
     else:
-        print_selection(found, precision)
+        print_selection(selection, precision)
 
 
 def analyses(
@@ -97,10 +98,10 @@ def analyses(
     """Sample several analyses and confidences for the same answers; the same command again goes on."""
     from rlcr.cli.show.votes import print_analyses
     from rlcr.evaluate.progress import progress_bar
-    from rlcr.many.analyses import Ask, access_of, sample_analyses
+    from rlcr.many.analyses import SETTINGS, Ask, access_of, sample_analyses
 
     with progress_bar("analyses") as progress:
-        found = sample_analyses(
+        measured = sample_analyses(
             Path(run),
             Ask(samples, answers, max_tokens, temperature, seed),
             model=model,
@@ -108,6 +109,11 @@ def analyses(
             progress=progress,
         )
     if as_json:
-        print(json.dumps(found))
+        _print_file(run / SETTINGS)
     else:
-        print_analyses(found)
+        print_analyses(measured)
+
+
+def _print_file(path: Path) -> None:
+    """What a command wrote, as it stands there."""
+    print(path.read_text(encoding="utf-8"), end="")

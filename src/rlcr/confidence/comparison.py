@@ -7,7 +7,6 @@ written to the run as ``columns.json``, which the report reads.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +23,13 @@ from rlcr.metrics.bootstrap import Resampled, question_weights
 from rlcr.metrics.within import NO_PAIRS, within_question
 from rlcr.runs.columns import (
     VERBALISED,
+    column_files,
     column_names,
     fresh_columns,
     provenance,
-    records_fingerprint,
 )
-from rlcr.runs.store import COMPARISON, write_whole
+from rlcr.runs.stamps import write_derived
+from rlcr.runs.store import COMPARISON
 
 #: Written into the run.
 MEASURED = ("auroc", "brier", "brier_skill", "ece")
@@ -65,16 +65,15 @@ class ColumnResult:
 
 @dataclass(frozen=True)
 class ColumnComparison:
-    """All columns, task by task; ``notes`` name what was left out, ``records`` tells what it is about."""
+    """All columns, task by task; ``notes`` name what was left out."""
 
     tasks: Mapping[str, list[ColumnResult]]
     notes: tuple[str, ...]
-    records: str
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         tasks = {task: [result.to_dict() for result in results] for task, results in self.tasks.items()}
-        return {"tasks": tasks, "notes": list(self.notes), "records": self.records}
+        return {"tasks": tasks, "notes": list(self.notes)}
 
 
 def compare_columns(folder: Path, *, resamples: int = 1000) -> ColumnComparison:
@@ -92,8 +91,8 @@ def compare_columns(folder: Path, *, resamples: int = 1000) -> ColumnComparison:
         if chosen.any():
             tasks[task] = [_measured(rows, columns, name, chosen, resamples) for name in names]
     notes = [f"{name}: {why}" for name, why in stale.items()]
-    comparison = ColumnComparison(tasks, tuple(notes), records_fingerprint(rows.run))
-    write_whole(folder / COMPARISON, json.dumps(comparison.to_dict(), indent=2) + "\n")
+    comparison = ColumnComparison(tasks, tuple(notes))
+    write_derived(rows.run, COMPARISON, comparison.to_dict(), column_files(*stored))
     return comparison
 
 

@@ -20,7 +20,6 @@ from rlcr.runs.columns import (
     VERBALISED,
     Column,
     check_name,
-    column_fingerprint,
     provenance,
     write_column,
 )
@@ -150,7 +149,7 @@ def _samples_cost(rows: Rows) -> dict[str, int]:
 
 def _recalibrated(method: str, rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
     learned = recalibrated(rows, options.of, method, _train(options))
-    told = {"of": options.of, "of_column": column_fingerprint(rows.run, options.of), **learned.told}
+    told = {"of": options.of, **learned.told}
     return rows.to_column(learned.confidence), made(
         method, provenance(rows.run, options.of).get("cost") or {}, **told
     )

@@ -12,7 +12,6 @@ runs, of which `rlcr report BASELINE ANALYSIS` draws the figure.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -33,7 +32,7 @@ from rlcr.confidence.classifier import (
 from rlcr.confidence.rows import Rows, folds_of, read_rows
 from rlcr.errors import RlcrError, nearest
 from rlcr.metrics import Estimate
-from rlcr.runs.store import write_whole
+from rlcr.runs.stamps import write_derived
 
 RECIPE = Path(__file__).parent / "analysis-classifiers.yaml"
 SIZES = "classifier_sizes.json"
@@ -113,7 +112,7 @@ def run_study(baseline: Path, analysis: Path, out: Path, study: Study) -> list[S
                 train_classifier(learning, model, folder, settings, resume=folder.exists())
             found.append(_measure(measured, folder, name, model))
         results += found
-        write_whole(rows.run.folder / SIZES, json.dumps(_figure(rows, found, study), indent=2) + "\n")
+        write_derived(rows.run, SIZES, _figure(rows, found, study))
     return results
 
 

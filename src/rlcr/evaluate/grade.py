@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from rlcr.evaluate.methods import read_forced_answer, read_forced_confidence
 from rlcr.metrics.likelihood import sound_logprobs
@@ -34,8 +35,9 @@ def grade(
     ]
 
 
+@lru_cache(maxsize=1024)
 def read_response(text: str, format: str, grading: Grading, think_open: bool) -> Response:
-    """A response as a grading reads it."""
+    """A response as a grading reads it; once, though its next stage, its answer and its verdict all ask."""
     return parse(text, format, mode="paper" if grading == "paper" else "lenient", think_open=think_open)
 
 

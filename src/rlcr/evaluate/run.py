@@ -27,6 +27,7 @@ from rlcr.problem import Problem
 from rlcr.prompts import Prompt, load_prompt
 from rlcr.runs.columns import fresh_columns
 from rlcr.runs.record import to_line
+from rlcr.runs.stamps import stale_files
 from rlcr.runs.store import (
     PROBLEMS,
     RECORDS,
@@ -219,6 +220,8 @@ def write_results(run: Run) -> Results:
     columns, stale = fresh_columns(run)
     for name, why in stale.items():
         log.warning("%s: confidence column %s is left out: %s", run.folder, name, why)
+    for name, why in stale_files(run).items():
+        log.warning("%s: %s is %s", run.folder, name, why)
     results = measure_records(
         run.independent_records(), run.described, columns, failures=run.independent_failures()
     )

@@ -29,6 +29,7 @@ from rlcr.problem import Problem
 from rlcr.prompts import Prompt, messages
 from rlcr.response import get_format, parse
 from rlcr.runs.record import Sampled
+from rlcr.runs.stamps import write_derived
 from rlcr.runs.store import (
     PROBLEMS,
     RUN,
@@ -103,7 +104,7 @@ def sample_analyses(
         found = {"settings": settings, **measure_analyses(run, read_analyses(run))}
         found["responses without a closed answer"] = lost
         found["analyses refused"] = refused
-        write_whole(folder / SETTINGS, json.dumps(found, indent=1) + "\n")
+        write_derived(run, SETTINGS, found, [ANALYSES])
         return found
 
 
@@ -128,7 +129,7 @@ def prefix_of(record: Sampled) -> str | None:
     the end of the answer, and a text cut inside of a token is not what the model would have gone on from.
 
     >>> text = "<answer>4</answer> <analysis>sure</analysis><confidence>1</confidence>"
-    >>> prefix_of({"text": text, "format": "rlcr", "think_open": False})
+    >>> prefix_of(Sampled(id="q", sample=0, task="t", format="rlcr", text=text))
     '<answer>4</answer> <analysis>'
     """
     response = parse(record.text, record.format, mode="lenient", think_open=record.think_open)

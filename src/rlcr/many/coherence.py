@@ -16,7 +16,6 @@ left has no sum, and is counted. Zero is a confidence like any other.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from rlcr.many.analyses import read_analyses
+from rlcr.many.analyses import ANALYSES, read_analyses
 from rlcr.many.pool import Pool, read_pools
 from rlcr.metrics import Estimate
 from rlcr.metrics.bootstrap import question_weights, ratio
-from rlcr.runs.columns import VERBALISED
-from rlcr.runs.store import open_run, write_whole
+from rlcr.runs.columns import VERBALISED, column_files
+from rlcr.runs.stamps import write_derived
+from rlcr.runs.store import open_run
 
 COHERENCE = "coherence.json"
 
@@ -103,12 +103,13 @@ def coherence(folder: Path, *, confidence: str = VERBALISED) -> dict[str, TaskCo
     for task, pool in read_pools(run, confidence).items():
         wanted = set(pool.ids)
         tasks[task] = task_coherence(pool, [q for (name, _), q in analyses.items() if name in wanted])
-    told = {
+    contents = {
         "confidence": confidence,
         "analyses": sum(map(len, analyses.values())),
         "tasks": {name: task.to_dict() for name, task in tasks.items()},
     }
-    write_whole(folder / COHERENCE, json.dumps(told, indent=1) + "\n")
+    used = [ANALYSES] if analyses else []
+    write_derived(run, COHERENCE, contents, [*column_files(confidence), *used])
     return tasks
 
 

@@ -18,7 +18,6 @@ where nothing of it does. Where Wilson's interval leaves both open, there are *t
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,8 +32,9 @@ from rlcr.many.halves import halves
 from rlcr.many.pool import Floats, Ints
 from rlcr.metrics import Estimate
 from rlcr.metrics.bootstrap import Resampled, question_weights, ratio, wilson
-from rlcr.runs.columns import VERBALISED, read_column
-from rlcr.runs.store import open_run, write_whole
+from rlcr.runs.columns import VERBALISED, column_files, read_column
+from rlcr.runs.stamps import write_derived
+from rlcr.runs.store import open_run
 
 SELECTIVE = "selective.json"
 _CURVE_POINTS = 200
@@ -131,7 +131,7 @@ def select(folder: Path, precision: float, *, confidence: str = VERBALISED, seed
         raise RlcrError(f"{folder}: " + "; ".join(f"{task}: {reason}" for task, reason in left_out.items()))
     stored = {"confidence": confidence, "precision": precision, "left_out": left_out}
     stored["tasks"] = {name: _to_dict(task, precision) for name, task in tasks.items()}
-    write_whole(folder / SELECTIVE, json.dumps(stored, indent=1) + "\n")
+    write_derived(run, SELECTIVE, stored, column_files(confidence))
     return Selection(tasks, left_out)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,9 @@ from rlcr.many.curves import TEMPERATURE, WAYS_TO_CHOOSE, Scaling, curve_to_dict
 from rlcr.many.pool import Pool, read_pools
 from rlcr.many.stopping import Spent, simulate
 from rlcr.many.vote_confidence import VotedConfidence, table, voted_confidence
-from rlcr.runs.columns import VERBALISED
-from rlcr.runs.store import open_run, write_whole
+from rlcr.runs.columns import VERBALISED, column_files
+from rlcr.runs.stamps import write_derived
+from rlcr.runs.store import open_run
 
 VOTING = "voting.json"
 
@@ -101,7 +101,7 @@ def vote(
         except RlcrError as error:
             raise RlcrError(f"{folder}: {name}: {error}") from None
     votes = Votes(confidence, temperature, seed, tasks)
-    write_whole(folder / VOTING, json.dumps(votes.to_dict(), indent=1) + "\n")
+    write_derived(run, VOTING, votes.to_dict(), column_files(confidence))
     return votes
 
 

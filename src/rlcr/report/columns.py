@@ -18,8 +18,7 @@ from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_
 from rlcr.report.fields import UNSCORABLE, number_of
 from rlcr.report.reading import EvalRun
 from rlcr.report.shapes import Figure, Line, Panel, share_axis
-from rlcr.runs.columns import VERBALISED, Column, read_column, records_fingerprint
-from rlcr.runs.store import open_run
+from rlcr.runs.columns import VERBALISED, Column, read_column
 
 MEASURED = (
     ("auroc", Heading("AUROC", "up", interval=True)),
@@ -44,12 +43,6 @@ def section_of(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table], Fi
     tasks = stored.get("tasks")
     if not isinstance(tasks, Mapping):
         return [], None, [f"{run.label}: columns.json is not of the documented shape; {_COMPARE}"]
-    try:
-        now = records_fingerprint(open_run(run.folder))
-    except RlcrError as error:
-        return [], None, [f"{run.label}: {error}"]
-    if stored.get("records") != now:
-        return [], None, [f"{run.label}: columns.json is about the records as they were before; {_COMPARE}"]
     tables, notes = column_tables(run, stored)
     names = [str(row.get("name")) for found in tasks.values() for row in _results(found)]
     figure, more = column_reliability(run, list(dict.fromkeys(names)))

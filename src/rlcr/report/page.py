@@ -205,7 +205,8 @@ def _several_samples(evals: list[EvalRun], extra: artefacts.Artefacts) -> list[S
 
     def lacking(file: str, command: str) -> str:
         runs = [run.label for run in several if file not in run.artefacts]
-        return f"Not computed yet for {'; '.join(runs)}: `rlcr {command} RUN` does it." if runs else ""
+        where = "; ".join(runs)
+        return f"Not there, or out of date, for {where}: `rlcr {command} RUN` does it." if runs else ""
 
     return [
         Section(

@@ -32,6 +32,7 @@ from rlcr.report.fields import (
     share,
     verdict_code,
 )
+from rlcr.runs.stamps import DERIVED, RecordsHash, why_stale
 from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN
 
 Floats = NDArray[np.float64]
@@ -39,15 +40,7 @@ Ints = NDArray[np.int64]
 
 TRAINING, UPDATES, EVALS = "training.json", "updates.jsonl", "evals"
 #: Files of other commands that are drawn where a run folder has them; see docs/report.md for their shapes.
-ARTEFACTS = (
-    "voting.json",
-    "analyses.json",
-    "coherence.json",
-    "selective.json",
-    ADAPTIVE,
-    "classifier_sizes.json",
-    "columns.json",
-)
+ARTEFACTS = (*DERIVED, ADAPTIVE)
 
 REPAIRED_ANSWER, REPAIRED_CONFIDENCE = 1, 2
 
@@ -271,7 +264,8 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     settings = settings or mapping_of((results or {}).get("settings"))
     # Later rounds of an adaptive run are of hard questions alone: as in its results, they are left out.
     first = number_of(mapping_of(settings.get("adaptive")).get("first"))
-    rows = _read_rows(folder / RECORDS, notes, first)
+    records = RecordsHash(mapping_of(run.get("graded")).get("grading"))
+    rows = _read_rows(folder / RECORDS, notes, first, records)
     answered = zip((rows.ids[question] for question in rows.question), rows.sample.tolist(), strict=True)
     failed = count_failed(folder, answered, first, notes)
     if not math.isnan(first):
@@ -292,7 +286,11 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
         )
     artefacts = {}
     for name in ARTEFACTS:
-        if (folder / name).exists() and (read := read_json(folder / name, notes)) is not None:
+        if not (folder / name).exists() or (read := read_json(folder / name, notes)) is None:
+            continue
+        if name in DERIVED and (why := why_stale(folder, read, records.value())):
+            notes.append(f"{name} is left out, for it is stale: {why}; `{DERIVED[name]} {folder}` it again")
+        else:
             artefacts[name] = read
     return EvalRun(label, folder, settings, results, rows, artefacts, notes)
 
@@ -328,8 +326,8 @@ def _completions(results: Mapping[str, Any] | None) -> int | None:
         return None
 
 
-def _read_rows(path: Path, notes: list[str], samples: float = math.nan) -> Rows:
-    """The records, where ``samples`` is a number only so many first ones of each question."""
+def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) -> Rows:
+    """The records; where ``samples`` is a number, only so many of each question. All go into ``seen``."""
     tasks: dict[str, int] = {}
     ids: dict[str, int] = {}
     ints = {name: array("q") for name in ("task", "question", "sample", "verdict", "repaired", "offset")}
@@ -341,6 +339,7 @@ def _read_rows(path: Path, notes: list[str], samples: float = math.nan) -> Rows:
         if record is None or not isinstance(record.get("id"), str) or "verdict" not in record:
             unreadable, first = unreadable + 1, first or number
             continue
+        seen.add(*(record.get(name) for name in ("id", "sample", "answer", "verdict", "confidence")))
         if sample_number(record.get("sample")) >= samples:
             continue
         ints["task"].append(tasks.setdefault(str(record.get("task") or "(no task)"), len(tasks)))

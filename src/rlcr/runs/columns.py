@@ -14,7 +14,6 @@ So is one that was made of another column which has changed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -24,13 +23,12 @@ from typing import Any
 from rlcr.errors import RlcrError, nearest
 from rlcr.files import writing
 from rlcr.runs.record import Key, Record
-from rlcr.runs.store import Run, json_line, open_run, read_lines, write_whole
+from rlcr.runs.stamps import MADE_FROM, records_hash, stamp, why_stale
+from rlcr.runs.store import COLUMNS, Run, json_line, open_run, read_lines, write_whole
 
 VERBALISED, ANSWER_PROBABILITY = "verbalised", "answer-probability"
 #: Columns that are in the records.
 HELD = (VERBALISED, ANSWER_PROBABILITY)
-#: Inside the folder of a run.
-COLUMNS = "confidence"
 
 Column = dict[Key, float | None]
 
@@ -63,7 +61,7 @@ def read_column(run: Run | Path, name: str) -> Column:
             f"{run.folder}: no confidence column {name!r}: {nearest(name, column_names(run))};"
             " `rlcr confidence add` makes more"
         )
-    if why := _why_stale(run, name, records_fingerprint(run)):
+    if why := why_stale(run.folder, provenance(run, name), records_hash(run)):
         raise RlcrError(f"{path}: stale: {why}; {_again(run, name)}")
     return _read(run, name)
 
@@ -108,7 +106,8 @@ def write_column(
 ) -> Path:
     """Write a column and how it was made, each whole or not at all; an older one of that name is replaced.
 
-    ``made`` holds at least ``source`` and ``cost`` (``passes`` and ``tokens`` beyond those of the run).
+    ``made`` holds at least ``source`` and ``cost`` (``passes`` and ``tokens`` beyond those of the run), and
+    ``of`` where it was made of another column.
     """
     run = _opened(run)
     check_name(name)
@@ -124,7 +123,7 @@ def write_column(
         "completions": len(run.done),
         "lines": len(values),
         "stated": stated,
-        "records": records_fingerprint(run),
+        MADE_FROM: stamp(run, column_files(*([made["of"]] if "of" in made else []))),
     }
     # A column is there when its lines are: those of an older one must not stand beside the new provenance.
     with writing(path):
@@ -142,54 +141,26 @@ def check_name(name: str) -> None:
         raise RlcrError(f"column {name!r}: a name is letters, digits, dots, dashes and underscores")
 
 
-def records_fingerprint(run: Run) -> str:
-    """A hash of which completions a run holds and how they are read, in the order of the file."""
-    digest = hashlib.sha256(str(run.graded.get("grading")).encode())
-    for record in run.records():
-        read = (record.id, record.sample, record.answer, record.verdict, record.confidence)
-        digest.update(json.dumps(read).encode())
-    return digest.hexdigest()[:16]
-
-
-def column_fingerprint(run: Run, name: str) -> str | None:
-    """A hash of a column beside the records; None of one that they hold, which they tell themselves."""
-    if name in HELD:
-        return None
-    try:
-        return hashlib.sha256(_path(run.folder, name).read_bytes()).hexdigest()[:16]
-    except FileNotFoundError:
-        return "gone"
+def column_files(*names: str) -> tuple[str, ...]:
+    """The files of columns, as stamps name them; the records hold the others."""
+    return tuple(f"{COLUMNS}/{name}.jsonl" for name in names if name not in HELD)
 
 
 def fresh_columns(run: Run) -> tuple[dict[str, Column], dict[str, str]]:
     """The columns beside the records that are about them as they are now; and why the others are not."""
     names = stored_columns(run.folder)
-    now = records_fingerprint(run) if names else ""
+    now = records_hash(run) if names else ""
     fresh: dict[str, Column] = {}
     others: dict[str, str] = {}
     for name in names:
         try:
-            if why := _why_stale(run, name, now):
+            if why := why_stale(run.folder, provenance(run, name), now):
                 others[name] = f"stale: {why}; make it again"
             else:
                 fresh[name] = _read(run, name)
         except RlcrError as error:
             others[name] = str(error)
     return fresh, others
-
-
-def _why_stale(run: Run, name: str, now: str) -> str | None:
-    told = provenance(run, name)
-    if "records" not in told:
-        return "nothing tells which records it is about"
-    if told["records"] != now:
-        return "answers, verdicts or confidences of the run have changed since it was made"
-    of = told.get("of")
-    if not isinstance(of, str) or of in HELD:
-        return None
-    if told.get("of_column") != column_fingerprint(run, of):
-        return f"column {of}, of which it was made, has changed since"
-    return f"column {of}, of which it was made, is stale" if _why_stale(run, of, now) else None
 
 
 def _again(run: Run, name: str) -> str:

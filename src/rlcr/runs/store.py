@@ -38,6 +38,8 @@ FAILED = "failed.jsonl"
 ADAPTIVE = "adaptive.json"
 #: What is derived from the records: measurements, and confidence columns side by side.
 RESULTS, COMPARISON = "results.json", "columns.json"
+#: The folder of confidence columns inside that of a run.
+COLUMNS = "confidence"
 _LOCK = ".lock"
 
 # A record begins with its key, so that resuming need not parse the rest of a long line.

@@ -1,0 +1,121 @@
+"""What a derived file was made from, so that reading it later tells whether it still holds.
+
+A file that a command derives from a run carries a stamp:
+
+    "made_from": {"records": HASH, "confidence/agreement.jsonl": HASH, …}
+
+``records`` is a hash of which completions the run holds and how they are graded; every other name is a file
+of the run, by a hash of its bytes. After `rlcr rescore`, after more samples, or once a confidence column was
+made again, the stamp no longer fits: the file is stale, which whoever reads it must say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rlcr.errors import RlcrError
+from rlcr.runs.store import COLUMNS, Run, write_whole
+
+MADE_FROM = "made_from"
+#: The files that may be stale, with the command that makes each again.
+DERIVED = {
+    "voting.json": "rlcr vote",
+    "selective.json": "rlcr select",
+    "coherence.json": "rlcr coherence",
+    "analyses.json": "rlcr analyses",
+    "columns.json": "rlcr confidence compare",
+    "classifier_sizes.json": "rlcr confidence study",
+}
+
+
+class RecordsHash:
+    """A hash of completions and how they are graded, in the order of their file."""
+
+    def __init__(self, grading: object) -> None:
+        self._digest = hashlib.sha256(str(grading).encode())
+
+    def add(self, *read: Any) -> None:
+        """One completion: its id, sample, answer, verdict and stated confidence."""
+        self._digest.update(json.dumps(read).encode())
+
+    def value(self) -> str:
+        """The hash of all that was added."""
+        return self._digest.hexdigest()[:16]
+
+
+def records_hash(run: Run) -> str:
+    """The hash of a run's records as they are now."""
+    found = RecordsHash(run.graded.get("grading"))
+    for record in run.records():
+        found.add(record.id, record.sample, record.answer, record.verdict, record.confidence)
+    return found.value()
+
+
+def stamp(run: Run, files: Iterable[str] = ()) -> dict[str, str]:
+    """What is to be made from a run's records and from more of its files."""
+    return {"records": records_hash(run), **{name: _file_hash(run.folder, name) for name in files}}
+
+
+def write_derived(run: Run, name: str, contents: Mapping[str, Any], files: Iterable[str] = ()) -> None:
+    """Write a file that was made from a run's records and more of its ``files``, with its stamp."""
+    stamped = {**contents, MADE_FROM: stamp(run, files)}
+    write_whole(run.folder / name, json.dumps(stamped, indent=1) + "\n")
+
+
+def why_stale(folder: Path, contents: Mapping[str, Any], records: str) -> str | None:
+    """Why a derived file no longer holds, given the hash of the records as they are; None if it does."""
+    return _why_stale(folder, contents, records, frozenset())
+
+
+def stale_files(run: Run) -> dict[str, str]:
+    """The derived files of a run that no longer hold: why, and what to do."""
+    there = [name for name in DERIVED if (run.folder / name).is_file()]
+    now = records_hash(run) if there else ""
+    found: dict[str, str] = {}
+    for name in there:
+        if why := why_stale(run.folder, _contents(run.folder / name), now):
+            found[name] = f"stale: {why}; `{DERIVED[name]} {run.folder}` makes it again"
+    return found
+
+
+def _why_stale(folder: Path, contents: Mapping[str, Any], records: str, seen: frozenset[str]) -> str | None:
+    made_from = contents.get(MADE_FROM)
+    if not isinstance(made_from, Mapping) or "records" not in made_from:
+        return "nothing tells which records it was made from"
+    if made_from["records"] != records:
+        return "answers, verdicts or confidences of the run have changed since it was made"
+    for name, before in made_from.items():
+        if name == "records":
+            continue
+        if before != _file_hash(folder, name):
+            return f"{name}, of which it was made, has changed since"
+        # A column carries a stamp of its own, beside its lines.
+        if name.startswith(f"{COLUMNS}/") and name not in seen:
+            column = _contents((folder / name).with_suffix(".json"))
+            if _why_stale(folder, column, records, seen | {name}):
+                return f"{name}, of which it was made, is stale"
+    return None
+
+
+def _contents(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _file_hash(folder: Path, name: str) -> str:
+    """A hash of a file of a run; of none, and of what lies elsewhere, a word that is no hash."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+        return "gone"
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError as error:
+        raise RlcrError(f"{path}: cannot be read: {error.strerror}") from None

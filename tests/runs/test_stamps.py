@@ -1,0 +1,109 @@
+"""Files derived from a run say so when they no longer hold, wherever they are read."""
+
+import json
+import logging
+import os
+from pathlib import Path
+
+import pytest
+from tests.confidence.made import colour_run
+
+from rlcr.confidence.comparison import compare_columns
+from rlcr.confidence.sources import Options, add_column
+from rlcr.evaluate.run import rescore
+from rlcr.many.coherence import coherence
+from rlcr.many.selective import select
+from rlcr.many.vote import vote
+from rlcr.report.page import make_report, render
+from rlcr.report.reading import read_runs
+from rlcr.runs.stamps import MADE_FROM, stale_files
+from rlcr.runs.store import open_run
+
+DERIVED = ["voting.json", "selective.json", "coherence.json", "columns.json"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = colour_run(tmp_path / "run", 40, samples=4)
+    derive(folder)
+    return folder
+
+
+def derive(folder: Path, confidence: str = "verbalised") -> None:
+    vote(folder, confidence=confidence, subsets=20)
+    select(folder, 0.5, confidence=confidence)
+    coherence(folder, confidence=confidence)
+    compare_columns(folder, resamples=20)
+
+
+def change_a_gold(folder: Path) -> None:
+    """As a data set that was mended: rescoring then changes verdicts."""
+    path = folder / "problems.jsonl"
+    path.write_text(path.read_text().replace('"yes"', '"no"', 1))
+
+
+def test_rescoring_makes_every_derived_file_stale_until_it_is_made_again(
+    run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert stale_files(open_run(run)) == {}
+    rescore(run)
+    assert stale_files(open_run(run)) == {}, "the same verdicts: nothing has changed"
+    change_a_gold(run)
+    with caplog.at_level(logging.WARNING):
+        rescore(run)
+    assert list(stale_files(open_run(run))) == DERIVED
+    for name in DERIVED:
+        assert f"{name} is stale: answers, verdicts or confidences of the run have changed" in caplog.text
+    assert f"`rlcr vote {run}` makes it again" in caplog.text
+    derive(run)
+    assert stale_files(open_run(run)) == {}
+
+
+def test_the_report_leaves_out_what_is_stale_and_says_so(run: Path) -> None:
+    before = render(make_report(read_runs([run])))
+    assert "confidence-weighted" in before
+    assert "stale" not in before
+    change_a_gold(run)
+    rescore(run)
+    report = make_report(read_runs([run]))
+    for name in DERIVED:
+        assert any(f"{name} is left out, for it is stale" in note for note in report.notes), name
+    page = render(report)
+    assert "Not there, or out of date, for run: `rlcr vote RUN` does it." in page
+    assert "confidence-weighted" not in page
+
+
+def test_a_file_made_of_a_column_is_stale_when_the_column_is(run: Path) -> None:
+    add_column(run, "agreement")
+    add_column(run, "platt", Options(of="agreement"))
+    derive(run, "agreement-platt")
+    assert stale_files(open_run(run)) == {}
+    path = run / "confidence" / "agreement.jsonl"
+    path.write_text(path.read_text().replace("1.0}", "0.5}", 1))
+    why = stale_files(open_run(run))
+    assert list(why) == DERIVED
+    assert "confidence/agreement-platt.jsonl, of which it was made, is stale" in why["voting.json"]
+
+
+def test_a_stamp_that_names_files_elsewhere_or_itself_is_only_stale(run: Path) -> None:
+    os.mkfifo(run.parent / "pipe")  # whoever opened it would wait for ever
+    add_column(run, "agreement")
+    derive(run, "agreement")
+    path = run / "voting.json"
+    stored = json.loads(path.read_text())
+    for name in ("../pipe", "/dev/zero", "gone.jsonl"):
+        stored[MADE_FROM][name] = "0" * 16
+        path.write_text(json.dumps(stored))
+        assert f"{name}, of which it was made, has changed" in stale_files(open_run(run))["voting.json"]
+        del stored[MADE_FROM][name]
+    column = run / "confidence" / "agreement.json"
+    made = json.loads(column.read_text())
+    made[MADE_FROM]["confidence/agreement.jsonl"] = stored[MADE_FROM]["confidence/agreement.jsonl"]
+    column.write_text(json.dumps(made))
+    path.write_text(json.dumps(stored))
+    assert "voting.json" not in stale_files(open_run(run))
+
+
+def test_a_file_without_a_stamp_is_not_trusted(run: Path) -> None:
+    (run / "voting.json").write_text('{"tasks": {}}')
+    assert "nothing tells which records" in stale_files(open_run(run))["voting.json"]
