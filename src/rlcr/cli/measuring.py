@@ -15,7 +15,7 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate import graded_table, results
 from rlcr.evaluate import score as grader
 from rlcr.evaluate.progress import progress_bar
-from rlcr.report import figures
+from rlcr.report import curves, plots
 from rlcr.runs.store import RUN
 
 Table = Annotated[Path, typer.Argument(help="JSONL, CSV (both also .gz) or Parquet.", show_default=False)]
@@ -54,7 +54,7 @@ def metrics(
     resamples. An empty verdict is unscorable: counted, and left out.
     """
     if plot:
-        figures.check_name(plot)
+        plots.check_name(plot)
     if os.path.exists(file / RUN):  # os.path, since a name that is too long is no error to it
         for name, given in (("correct", correct), ("by", by), ("question", question)):
             if given:
@@ -72,8 +72,8 @@ def metrics(
     with progress_bar("measuring") as measuring:
         measurement = samples.measure(resamples=resamples, progress=measuring)
     if plot:
-        diagram = figures.reliability_diagram(measurement.reliability(), measurement.overall, file.name)
-        figures.save(diagram, plot)
+        diagram = curves.reliability_of(file.name, measurement.reliability(), measurement.overall)
+        plots.save(diagram, [plot])
     if as_json:
         print(json.dumps(measurement.to_dict()))
     else:
@@ -142,7 +142,7 @@ def check_reward(
     report = scoring.check_incentives(scoring.get_rule(rule), lam)
     if plot:
         brier = scoring.check_incentives(scoring.BRIER)  # for comparison
-        figures.save(figures.expected_reward([report] if rule == "brier" else [report, brier]), plot)
+        plots.save(curves.incentives([report] if rule == "brier" else [report, brier]), [plot])
     if as_json:
         print(json.dumps(terminal.incentives_to_dict(report)))
     else:

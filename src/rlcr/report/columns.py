@@ -15,9 +15,10 @@ import numpy as np
 from rlcr import metrics
 from rlcr.errors import RlcrError
 from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best
+from rlcr.report.curves import reliability_panel
 from rlcr.report.fields import UNSCORABLE, number_of
 from rlcr.report.reading import EvalRun
-from rlcr.report.shapes import Figure, Line, Panel, share_axis
+from rlcr.report.shapes import Figure, Panel
 from rlcr.runs.columns import VERBALISED, Column, read_column
 
 MEASURED = (
@@ -182,14 +183,4 @@ def _panel(run: EvalRun, name: str, column: Column) -> Panel | None:
     if not kept.any():
         return None
     curve = metrics.reliability_curve(rows.verdict[kept], confidence[kept], binning="decimal")
-    share = curve.count / curve.count.sum()
-    tips = [
-        f"{name}\nconfidence {q:.3f}\naccuracy {a:.3f}\n{n:,} answers"
-        for q, a, n in zip(curve.confidence, curve.accuracy, curve.count, strict=True)
-    ]
-    series = 0 if name == VERBALISED else 1
-    layers = (
-        Line((0, 1), (0, 1), dashed=True),
-        Line(curve.confidence, curve.accuracy, series, name, tips, marks=True, sizes=share.tolist()),
-    )
-    return Panel(name, share_axis("confidence"), share_axis("accuracy"), layers, square=True)
+    return reliability_panel(name, curve, "", 0 if name == VERBALISED else 1)

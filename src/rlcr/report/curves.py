@@ -29,7 +29,7 @@ from rlcr.report.shapes import (
     number,
     share_axis,
 )
-from rlcr.scoring import RULES, check_incentives
+from rlcr.scoring import RULES, Incentives, check_incentives
 
 _RISK_POINTS = 60
 _TRAINING_POINTS = 120
@@ -103,39 +103,54 @@ def _all_missing(panels: Sequence[Panel]) -> str:
 
 
 def _reliability_panel(run: EvalRun, colour: int, scope: Scope) -> Panel:
-    x, y = share_axis("stated confidence"), share_axis("accuracy")
     correct, confidence, _ = run.rows.scored(scope.tasks)
     stated = ~np.isnan(confidence)
     if not stated.any():
+        x, y = share_axis("stated confidence"), share_axis("accuracy")
         return Panel(run.label, x, y, square=True, missing=_why_nothing(run, scope, len(correct)))
     correct, confidence = correct[stated], confidence[stated]
+    auroc = metrics.auroc(correct, confidence)
+    subtitle = f"ECE {metrics.ece(correct, confidence):.3f} · AUROC {number_or_na(auroc)}"
     curve = metrics.reliability_curve(correct, confidence)
+    return reliability_panel(run.label, curve, f"{subtitle} · n = {len(correct):,}", colour)
+
+
+def reliability_panel(title: str, curve: metrics.ReliabilityCurve, subtitle: str, colour: int) -> Panel:
+    """Accuracy against confidence, bin by bin, over the histogram of confidences.
+
+    The stems from the diagonal to the points are what ECE adds up. The area of a point is its share of the
+    answers, so that a bin of five does not look like one of 500.
+    """
     share = curve.count / curve.count.sum()
     tips = [
-        f"{run.label}\nconfidence {low:.1f} to {high:.1f}: mean {mean:.3f}\naccuracy {right:.3f}\n"
+        f"{title}\nconfidence {low:.1f} to {high:.1f}: mean {mean:.3f}\naccuracy {right:.3f}\n"
         f"{count:,} answers ({part:.1%})"
         for low, high, mean, right, count, part in zip(
             curve.lower, curve.upper, curve.confidence, curve.accuracy, curve.count, share, strict=True
         )
     ]
-    auroc = metrics.auroc(correct, confidence)
-    ece = metrics.ece(correct, confidence)
+    sizes = share.tolist()
     layers = (
         Bars(curve.lower, curve.upper, share, label="share of answers", tips=tips, faint=True),
         Line((0, 1), (0, 1), dashed=True),
         Stems(curve.confidence, curve.confidence, curve.accuracy, colour),
-        Line(
-            curve.confidence,
-            curve.accuracy,
-            colour,
-            "accuracy",
-            tips,
-            marks=True,
-            sizes=[float(s) for s in share],
-        ),
+        Line(curve.confidence, curve.accuracy, colour, "accuracy", tips, marks=True, sizes=sizes),
     )
-    subtitle = f"ECE {ece:.3f} · AUROC {'n/a' if auroc is None else f'{auroc:.3f}'} · n = {len(correct):,}"
-    return Panel(run.label, x, y, layers, subtitle, square=True)
+    x, y = share_axis("stated confidence"), share_axis("accuracy")
+    return Panel(title, x, y, layers, subtitle, square=True)
+
+
+def reliability_of(title: str, curve: metrics.ReliabilityCurve, summary: metrics.Summary) -> Figure:
+    """A figure of one reliability curve, with the numbers of its summary."""
+    names = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier", "auroc": "AUROC"}
+    values = [f"{label} {number_or_na(summary.metrics[name].value)}" for name, label in names.items()]
+    subtitle = f"{' · '.join(values)}\nn = {summary.n:,}"
+    return Figure("reliability", title, "", (reliability_panel("", curve, subtitle, 0),))
+
+
+def number_or_na(value: float | None) -> str:
+    """A metric to three places, or n/a where it is not defined."""
+    return "n/a" if value is None else f"{value:.3f}"
 
 
 def _why_nothing(run: EvalRun, scope: Scope, scored: int) -> str:
@@ -355,32 +370,44 @@ def estimate_of(task: Any, name: str) -> tuple[float | None, float, float]:
 # --- scoring rules ----------------------------------------------------------------------------------
 
 
-def rules(lam: float = 1.0) -> Figure:
+def rules() -> Figure:
     """Expected reward of an honest answer against its chance of being right, for each scoring rule."""
+    return incentives([check_incentives(name) for name in RULES])
+
+
+def incentives(reports: Sequence[Incentives]) -> Figure:
+    """Expected reward of an honest answer against its chance of being right, one curve a rule."""
     layers: list[Line] = []
-    for colour, name in enumerate(RULES):
-        report = check_incentives(name, lam)
+    for colour, report in enumerate(reports):
         at = np.flatnonzero(np.isclose(report.p * 50, np.rint(report.p * 50), atol=1e-9))
         falling = report.falling
         verdict = f"earns less from {falling[0]:g} to {falling[1]:g}" if falling else "earns more"
         tips = [
-            f"{name}\nchance of being right {p:.2f}\nexpected reward {w:.3f}\na likelier answer {verdict}"
+            f"{report.rule}\nchance of being right {p:.2f}\nexpected reward {w:.3f}\n"
+            f"a likelier answer {verdict}"
             for p, w in zip(report.p[at], report.expected_reward[at], strict=True)
         ]
+        dashed = report.rule == "log-clipped"
         layers.append(
-            Line(report.p[at], report.expected_reward[at], colour, name, tips, dashed=name == "log-clipped")
+            Line(report.p[at], report.expected_reward[at], colour, report.rule, tips, dashed=dashed)
         )
     x = Axis("chance of being right, p", 0, 1, share_axis("").ticks)
     y = axis("expected reward, W(p)", [value for line in layers for value in line.y])
+    shades = [
+        Band(report.falling, (y.low, y.low), (y.high, y.high), colour)
+        for colour, report in enumerate(reports)
+        if report.falling
+    ]
+    weights = ", ".join(dict.fromkeys(f"{report.lam:g}" for report in reports))
     return Figure(
         name="scoring-rules",
         title="What each scoring rule pays",
         caption=(
-            f"Expected reward λ · 1[correct] − S(q, correct), λ = {lam:g}, of an honest answer (q = p) "
-            "against its chance of being right. Where a curve falls, a model earns more with an answer that "
-            "is less likely to be right: log rules do so below p = 0.27, Brier and spherical never."
+            f"Expected reward λ · 1[correct] − S(q, correct), λ = {weights}, of an honest answer (q = p) "
+            "against its chance of being right. Where a curve falls (shaded), a model earns more with an "
+            "answer that is less likely to be right: log rules do so below p = 0.27, Brier and spherical never."
         ),
-        panels=(Panel("", x, y, tuple(layers)),),
-        legend=tuple((colour, name) for colour, name in enumerate(RULES)),
+        panels=(Panel("", x, y, (*shades, *layers)),),
+        legend=tuple((colour, f"{report.rule}, λ = {report.lam:g}") for colour, report in enumerate(reports)),
         about="",
     )

@@ -1,4 +1,4 @@
-"""Figures as files, drawn with matplotlib: PNG, SVG and PDF of what the page shows."""
+"""Figures as files: PNG, SVG and PDF. Matplotlib is imported when one is drawn, never before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from rlcr.report.figures import save
+from rlcr.errors import RlcrError
+from rlcr.files import new_file
 from rlcr.report.shapes import PALETTE, Band, Bars, Figure, Layer, Line, Panel, Stems
 
 KINDS = (".png", ".svg", ".pdf")
@@ -27,16 +28,27 @@ _SETTINGS: Any = {
 
 def write_figure(figure: Figure, folder: Path) -> list[Path]:
     """Write a figure as PNG, SVG and PDF. One that is missing has no files."""
-    if figure.missing:
-        return []
+    return [] if figure.missing else save(figure, [folder / f"{figure.name}{kind}" for kind in KINDS])
+
+
+def check_name(path: Path) -> None:
+    """Raise unless a figure can be written under this name: before the work, not after it."""
+    if path.suffix.lower() not in KINDS or path.is_dir():
+        raise RlcrError(f"{path}: cannot write the figure: its name must end in {', '.join(KINDS)}")
+
+
+def save(figure: Figure, paths: list[Path]) -> list[Path]:
+    """Draw a figure into files; the ending of a name says how. What was there before stays if that fails."""
     import matplotlib
 
-    paths = [folder / f"{figure.name}{kind}" for kind in KINDS]
+    for path in paths:
+        check_name(path)
     with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         drawn = draw(figure)
         for path in paths:
-            save(drawn, path)
+            with new_file(path) as out:
+                drawn.savefig(out, dpi=160, format=path.suffix[1:].lower())
     return paths
 
 
