@@ -144,8 +144,8 @@ def reliability_of(title: str, curve: metrics.ReliabilityCurve, summary: metrics
     """A figure of one reliability curve, with the numbers of its summary."""
     names = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier", "auroc": "AUROC"}
     values = [f"{label} {number_or_na(summary.metrics[name].value)}" for name, label in names.items()]
-    subtitle = f"{' · '.join(values)}\nn = {summary.n:,}"
-    return Figure("reliability", title, "", (reliability_panel("", curve, subtitle, 0),))
+    panel = reliability_panel("", curve, " · ".join(values), 0)
+    return Figure("reliability", f"{title}, n = {summary.n:,}", "", (panel,))
 
 
 def number_or_na(value: float | None) -> str:
@@ -405,7 +405,8 @@ def incentives(reports: Sequence[Incentives]) -> Figure:
         caption=(
             f"Expected reward λ · 1[correct] − S(q, correct), λ = {weights}, of an honest answer (q = p) "
             "against its chance of being right. Where a curve falls (shaded), a model earns more with an "
-            "answer that is less likely to be right: log rules do so below p = 0.27, Brier and spherical never."
+            "answer that is less likely to be right: log rules do so below p = 0.27, Brier and spherical "
+            "never."
         ),
         panels=(Panel("", x, y, (*shades, *layers)),),
         legend=tuple((colour, f"{report.rule}, λ = {report.lam:g}") for colour, report in enumerate(reports)),
