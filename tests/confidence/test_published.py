@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.evaluate.test_published import PUBLISHED_NAMES, RUNS, outputs, published
+from tests.published import PUBLISHED_NAMES, RUNS, outputs, published
 from typer.testing import CliRunner
 
 from rlcr.cli import app

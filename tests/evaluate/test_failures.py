@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.evaluate.test_evaluate import CAPITALS, capitals, comparable, good_reply, needy_reply, records_of
+from tests.evaluate.capitals import CAPITALS, capitals, comparable, good_reply, needy_reply, records_of
 from tests.servers import Call, ModelServer, Refusal, Reply
 from tests.tiny import tiny_model, tiny_tokenizer
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.evaluate.test_evaluate import capitals, good_reply
+from tests.evaluate.capitals import capitals, good_reply
 from tests.servers import Call, ModelServer
 
 from rlcr.errors import RlcrError

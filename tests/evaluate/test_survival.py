@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.evaluate.test_evaluate import capitals, country_of, good_reply, records_of
+from tests.evaluate.capitals import capitals, country_of, good_reply, records_of
 from tests.servers import Call, ModelServer
 
 from rlcr import response as response_module

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.evaluate.test_evaluate import capitals, comparable, country_of, good_reply, needy_reply, records_of
+from tests.evaluate.capitals import capitals, comparable, country_of, good_reply, needy_reply, records_of
 from tests.servers import Call, ModelServer
 
 from rlcr.errors import RlcrError
