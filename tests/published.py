@@ -1,5 +1,6 @@
 """The authors' stored outputs and the numbers they published for them."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -12,6 +13,12 @@ PUBLISHED_NAMES = {"accuracy": "accuracy", "auroc": "auroc", "brier": "brier_sco
 def outputs(shared_data: Path, run: str) -> Path:
     """The file of all methods' completions, verdicts and confidences on a task."""
     return shared_data / "rlcr_outputs" / f"hotpot_models_{run}.jsonl.gz"
+
+
+def stored_rows(shared_data: Path, run: str) -> list[dict]:
+    """The rows of that file."""
+    with gzip.open(outputs(shared_data, run), "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
 
 
 def published(shared_data: Path, run: str, method: str) -> dict:

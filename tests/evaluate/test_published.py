@@ -1,11 +1,10 @@
 """The authors' stored outputs give their published numbers, through the command line."""
 
-import gzip
 import json
 from pathlib import Path
 
 import pytest
-from tests.published import METHODS, PUBLISHED_NAMES, RUNS, outputs, published
+from tests.published import METHODS, PUBLISHED_NAMES, RUNS, outputs, published, stored_rows
 from typer.testing import CliRunner
 
 from rlcr.cli import app
@@ -42,8 +41,7 @@ def test_paper_grading_reproduces_verdicts_and_confidences_row_by_row(
     expected = published(shared_data, "math-500", method)
     for ours, theirs in PUBLISHED_NAMES.items():
         assert got["metrics"][ours]["value"] == pytest.approx(expected[theirs], abs=1e-9), ours
-    with gzip.open(source, "rt", encoding="utf-8") as file:
-        stored = [json.loads(line) for line in file]
+    stored = stored_rows(shared_data, "math-500")
     records = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert len(records) == len(stored) == 500
     for record, row in zip(records, stored, strict=True):
