@@ -25,7 +25,6 @@ from tests.servers import Call, Faults, ModelServer
 from rlcr.cli.show.results import print_results
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
-from rlcr.evaluate.compare import compare_runs
 from rlcr.evaluate.methods import FORCED_CONFIDENCE, METHOD_FILE
 from rlcr.evaluate.results import measure_records
 from rlcr.problem import Problem
@@ -248,17 +247,6 @@ def test_an_unfinished_run_is_not_rescored(tmp_path: Path) -> None:
         rescore(tmp_path / "run")
 
 
-def test_comparing_runs(tmp_path: Path) -> None:
-    task = capitals(tmp_path)
-    with ModelServer(good_reply) as good, ModelServer(needy_reply) as needy:
-        evaluate(Settings(good.url, (task,), "rlcr"), tmp_path / "a")
-        evaluate(Settings(needy.url, (task,), "base"), tmp_path / "b")
-    (comparison,) = compare_runs(tmp_path / "a", tmp_path / "b").tasks.values()
-    assert comparison.metrics["accuracy"].value == pytest.approx(0.25)
-    with pytest.raises(RlcrError, match="not a run"):
-        compare_runs(tmp_path / "a", tmp_path)
-
-
 def test_a_judge_is_asked_once_for_each_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLCR_CACHE", str(tmp_path / "cache"))
     problems = [Problem(f"j/{i}", f"Capital of France? {i}", ("Paris",), "judge") for i in range(6)]
@@ -300,21 +288,6 @@ def test_the_method_stored_with_a_checkpoint_is_the_default(tmp_path: Path) -> N
         (model / METHOD_FILE).write_text('{"method": "rlcr-long"}')
         results = evaluate(Settings(str(model), (task,)), tmp_path / "run", sampler=sampler)
         assert results.settings["method"] == "rlcr-long"
-
-
-def test_export_in_the_shape_of_lm_eval(tmp_path: Path) -> None:
-    with ModelServer(good_reply) as server:
-        evaluate(Settings(server.url, (capitals(tmp_path),), "rlcr"), tmp_path / "run")
-    command = [sys.executable, "-m", "rlcr", "export", str(tmp_path / "run"), "--out", str(tmp_path / "out")]
-    subprocess.run(command, check=True, capture_output=True)
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    (values,) = results["results"].values()
-    assert values["acc,none"] == pytest.approx(0.5)
-    assert values["acc_stderr,none"] > 0
-    (samples,) = (tmp_path / "out").glob("samples_*.jsonl")
-    rows = [json.loads(line) for line in samples.read_text().splitlines()]
-    assert len(rows) == 20
-    assert sum(row["acc"] for row in rows) == 10
 
 
 def test_ctrl_c_says_how_to_resume(tmp_path: Path) -> None:
