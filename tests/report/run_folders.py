@@ -31,6 +31,7 @@ METHODS: dict[str, Callable[[random.Random, float], tuple[float, float]]] = {
 
 
 def sentence(rng: random.Random, words: int) -> str:
+    """So many words in a row."""
     return " ".join(rng.choices(WORDS, k=words)).capitalize() + "."
 
 
@@ -79,6 +80,7 @@ def record(
 
 
 def problem(name: str, question: str, gold: str) -> dict[str, Any]:
+    """A problem as a run stores it."""
     return {
         "id": name,
         "question": question,
@@ -136,7 +138,7 @@ def write_run(
 def simulated_records(
     method: str, task: str, n: int, *, seed: int = 0, samples: int = 1, words: int = 60, shift: float = 0.0
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Records and problems of a made-up task; the questions are the same for every method."""
+    """Records and problems of a simulated task; the questions are the same for every method."""
     asked, rng = random.Random(f"{task}/{seed}"), random.Random(f"{method}/{task}/{seed}")
     records, problems = [], []
     for number in range(n):
@@ -182,7 +184,7 @@ def simulated_records(
 def simulated_run(
     folder: Path, method: str, tasks: dict[str, int], *, samples: int = 1, words: int = 60, seed: int = 0
 ) -> Path:
-    """A run of a method on made-up tasks."""
+    """A run of a method on simulated tasks."""
     records, problems = [], []
     for shift, (task, n) in enumerate(tasks.items()):
         more, asked = simulated_records(
