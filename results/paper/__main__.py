@@ -1,7 +1,8 @@
 """`make paper`: the paper's tables against themselves and against the authors' stored outputs.
 
 The checks need nothing but tables.yaml. Cells are recomputed where `RLCR_DATA` names a folder with the
-authors' outputs (`rlcr_outputs`); without it that part of results/paper.json stays as it is.
+authors' outputs (`rlcr_outputs`); without it that part of results/paper.json stays as it is, unless the
+tables have changed.
 """
 
 from __future__ import annotations
@@ -44,12 +45,17 @@ def main() -> None:
         result["recomputed"] = _recomputed(cells, folder)
     else:
         print("nothing recomputed: set RLCR_DATA to the folder that holds rlcr_outputs")
-        if OUT.exists():
-            before = json.loads(OUT.read_text(encoding="utf-8"))
-            result |= {"recomputed": before["recomputed"]} if "recomputed" in before else {}
+        result |= _recomputed_before(result["tables_sha256"])
     with new_file(OUT) as file:
         file.write(_short(json.dumps(result, indent=2, ensure_ascii=False)).encode())
     print(OUT)
+
+
+def _recomputed_before(tables_sha256: str) -> dict[str, Any]:
+    """What was recomputed for the same tables on a machine that has the outputs."""
+    before = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
+    same = before.get("tables_sha256") == tables_sha256 and "recomputed" in before
+    return {"recomputed": before["recomputed"]} if same else {}
 
 
 def _outputs() -> Path | None:
@@ -78,20 +84,21 @@ def _recomputed(cells: list[recompute.Recomputed], folder: Path) -> dict[str, An
                 "recomputed": round(each.value, 5),
                 "difference": round(each.difference, 5),
                 "from": each.source,
-                **_half_widths(each),
                 **({} if each.agrees else {"differs": True}),
+                **_half_widths(each),
             }
             for each in cells
         },
     }
 
 
-def _half_widths(each: recompute.Recomputed) -> dict[str, float]:
+def _half_widths(each: recompute.Recomputed) -> dict[str, Any]:
     if each.half_width is None or each.cell.half_width is None:
         return {}
     return {
         "printed_half_width": each.cell.half_width.value,
         "recomputed_half_width": round(each.half_width, 5),
+        **({} if each.half_width_agrees else {"half_width_differs": True}),
     }
 
 
@@ -101,8 +108,12 @@ def _table(cells: list[recompute.Recomputed]) -> str:
         numbers = (each.cell.number.printed, f"{each.value:.4f}", f"{each.difference:+.4f}")
         rows.append((str(each.cell.place), *numbers, each.source, "" if each.agrees else "differs"))
     agree = sum(each.agrees for each in cells)
-    note = f"{agree} of {len(cells)} printed cells are what the stored outputs give, rounded"
-    return "\n".join([*aligned_text(rows), note])
+    notes = [f"{agree} of {len(cells)} printed cells are what the stored outputs give, rounded"]
+    for each in cells:
+        if each.half_width is not None and each.half_width_agrees is False:
+            printed = each.cell.half_width.printed if each.cell.half_width else ""
+            notes.append(f"half-width of {each.cell.place}: ±{printed}, recomputed ±{each.half_width:.3f}")
+    return "\n".join([*aligned_text(rows), *notes])
 
 
 def _short(text: str) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from results.paper.tables import Cell, Paper, Place
 
-#: A bootstrap with 1,000 resamples gives half-widths that scatter by 3 to 4 percent around the exact one.
-_BOOTSTRAP_SCATTER = 0.08
+#: With 1,000 resamples the half-widths of a bootstrap have a standard deviation of 3% around the exact one.
+BOOTSTRAP_SCATTER = 0.08
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def half_widths(paper: Paper) -> _Verdicts:
         if cell.half_width and questions:
             share = cell.number.value / 100
             exact = 1.96 * math.sqrt(share * (1 - share) / questions) * 100
-            spread = _BOOTSTRAP_SCATTER * exact
+            spread = BOOTSTRAP_SCATTER * exact
             holds = cell.half_width.may_be(exact - spread, exact + spread)
             yield None if holds else _finding(cell, f"±{exact:.2f}", says=f"±{cell.half_width.printed}")
 

@@ -13,20 +13,22 @@ Averages are then taken over unrounded numbers; GPQA, of which nothing is stored
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from results.paper.checks import average_parts
+from results.paper.checks import BOOTSTRAP_SCATTER, average_parts
 from results.paper.tables import Cell, Measured, Paper
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
-from rlcr.evaluate.score import score
+from rlcr.evaluate.grade import grade
+from rlcr.problem import Problem
+from rlcr.runs.record import Sampled
 from rlcr.tasks.plumbing.tables import read_rows
 
-RESAMPLES = 1000
+RESAMPLES = 10_000
 MODEL = "Qwen2.5-7B"
 FILES = ("metrics.jsonl", "hotpot_models_commonsenseqa.jsonl.gz", "hotpot_models_math-500.jsonl.gz")
 TRAINED_ON = {"Hotpot-models": "HotpotQA", "Math-models": "Big-Math"}
@@ -51,6 +53,9 @@ METHODS = {
 COLUMNS = {"accuracy": "accuracy", "auroc": "auroc", "brier_score": "brier", "ece": "ece"}
 #: Whose completions state their confidence, and in which tags.
 FORMATS = {"Base": "confidence", "RLVR": "rlvr", "RLCR": "rlcr"}
+
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,14 @@ class Recomputed:
     def agrees(self) -> bool:
         """Whether the printed number is the recomputed one, rounded."""
         return self.cell.number.may_be(self.value - self.slack, self.value + self.slack)
+
+    @property
+    def half_width_agrees(self) -> bool | None:
+        """Whether the printed interval is as wide, within the scatter of a bootstrap; None without one."""
+        if self.half_width is None or self.cell.half_width is None:
+            return None
+        spread = BOOTSTRAP_SCATTER * self.half_width
+        return self.cell.half_width.may_be(self.half_width - spread, self.half_width + spread)
 
 
 def recompute(paper: Paper, folder: Path, *, resamples: int = RESAMPLES) -> list[Recomputed]:
@@ -143,18 +156,20 @@ def _rows(path: Path, data: str, resamples: int) -> dict[Measured, Stored]:
     return numbers
 
 
-def _graded(rows: list[Mapping[str, Any]], method: str) -> tuple[list[bool], list[float | None]]:
-    scores = score(
-        [row[f"{method}-output_0"] for row in rows],
-        [row["answer"] for row in rows],
-        format=FORMATS[method],
-        verifier="math",
-        grading="paper",
-        resamples=0,
-    )
-    return [bool(record.correct) for record in scores.records], [
-        record.confidence for record in scores.records
+def _graded(rows: Sequence[Row], method: str) -> tuple[list[bool], list[float | None]]:
+    """Verdicts and confidences of one method's completions, read and compared as the authors do."""
+    problems = [Problem(str(row), "", (cells["answer"],), "math") for row, cells in enumerate(rows)]
+    completions = [
+        Sampled(id=str(row), sample=0, task="", format=FORMATS[method], text=cells[f"{method}-output_0"])
+        for row, cells in enumerate(rows)
     ]
+    verdicts: list[bool] = []
+    records = grade(completions, problems, "paper", None)
+    for record in records:
+        if record.correct is None:
+            raise RlcrError(f"{method} on MATH-500, row {record.id}: could not be graded: {record.reason}")
+        verdicts.append(record.correct)
+    return verdicts, [record.confidence for record in records]
 
 
 def _average(paper: Paper, cell: Cell, stored: Mapping[Measured, Stored]) -> Stored | None:

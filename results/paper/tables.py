@@ -118,7 +118,7 @@ def load(path: Path = FILE) -> Paper:
     averages = content["averages"]
     cells: dict[Place, Cell] = {}
     for name, table in content["tables"].items():
-        for place, text in _texts(name, table):
+        for place, text in _texts(path, name, table):
             untrained = place.row == "Base" and place.group not in averages.get(table["trained_on"], {})
             trained_on = "" if untrained else table["trained_on"]
             measured = Measured(table["model"], trained_on, place.row, place.group, place.column)
@@ -127,27 +127,25 @@ def load(path: Path = FILE) -> Paper:
                     cells[place._replace(row="RLVR")], place=place, measured=measured, spanned=True
                 )
             elif text != "-":
-                cells[place] = _cell(place, measured, text, content["columns"][place.column])
+                cells[place] = _cell(path, place, measured, text, content["columns"][place.column])
     quotes = [Quote(each["place"], Number(each["says"]), Place(*each["cell"])) for each in content["text"]]
     return Paper(cells, content["questions"], averages, quotes)
 
 
-def _texts(name: str, table: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+def _texts(path: Path, name: str, table: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     columns = table["columns"]
     for row, groups in table["rows"].items():
         for group, line in groups.items():
             texts = line.split()
             if len(texts) != len(columns):
-                place = f"{FILE.name}, {name} / {row} / {group}"
-                raise RlcrError(f"{place}: {len(texts)} cells for the {len(columns)} columns of the table")
+                where = f"{path}, {name} / {row} / {group}"
+                raise RlcrError(f"{where}: {len(texts)} cells for the {len(columns)} columns of the table")
             for column, text in zip(columns, texts, strict=True):
                 yield Place(name, row, group, column), text
 
 
-def _cell(place: Place, measured: Measured, text: str, better: str) -> Cell:
+def _cell(path: Path, place: Place, measured: Measured, text: str, better: str) -> Cell:
     if not (match := _CELL.fullmatch(text)):
-        raise RlcrError(
-            f"{FILE.name}, {place}: {text!r} is not a cell; write it as the head of the file says"
-        )
+        raise RlcrError(f"{path}, {place}: {text!r} is not a cell; write it as the head of the file says")
     half_width = Number(match["half_width"]) if match["half_width"] else None
     return Cell(place, measured, Number(match["number"]), half_width, bool(match["bold"]), False, better)
