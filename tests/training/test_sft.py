@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.tiny import tiny_model, tiny_tokenizer
-from tests.training.sft_files import rows, write_data
+from tests.training.sft_runs import StopAt, rows, write_data
 from transformers import TrainerCallback
 
 from rlcr.errors import RlcrError
@@ -73,17 +73,6 @@ def mean_loss(model: Any, tokenizer: Any) -> float:
             total += float(model(input_ids=ids, labels=labels).loss) * example.trained
             tokens += example.trained
     return total / tokens
-
-
-class StopAt(TrainerCallback):
-    """An interruption after a number of updates."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if state.global_step == self.step:
-            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("template", [None, "chatml", "think"])

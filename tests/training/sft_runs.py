@@ -1,8 +1,10 @@
-"""Examples for `rlcr sft`, and the file they are read from."""
+"""What tests of `rlcr sft` share: examples, the file they are read from, and a stop in the middle."""
 
 import json
 from pathlib import Path
 from typing import Any
+
+from transformers import TrainerCallback
 
 from rlcr.problem import Problem
 from rlcr.prompts import load_prompt, messages
@@ -33,3 +35,14 @@ def write_data(folder: Path, lines: list[dict[str, Any]]) -> str:
     folder.mkdir(exist_ok=True)
     (folder / "sft.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return str(folder)
+
+
+class StopAt(TrainerCallback):
+    """An interruption after a number of updates."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == self.step:
+            raise KeyboardInterrupt
