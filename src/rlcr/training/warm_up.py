@@ -67,6 +67,7 @@ from rlcr.training.saving import MODEL
 from rlcr.training.sft_data import SFT
 from rlcr.training.warm_up_data import (
     NEUTRAL,
+    SOURCES,
     Worked,
     already_warm,
     choose_source,
@@ -109,7 +110,8 @@ def warmed_start(
     if recipe.warm_up is None or already_warm(recipe.model, recipe.method):
         return recipe.model
     folder = out / WARM_UP
-    warm_up(resolved, folder, resume=(folder / RUN).exists(), data_dir=data_dir, say=say)
+    if "after" not in _read(folder):
+        warm_up(resolved, folder, resume=(folder / RUN).exists(), data_dir=data_dir, say=say)
     return str(folder / MODEL)
 
 
@@ -213,7 +215,8 @@ def _plan(resolved: Resolved, out: Path, device: str, processes: int, data_dir: 
         "warm_up": warm.model_dump(mode="json"),
         "source": source,
     }
-    del settings["data"]  # it lies in this folder, wherever that is
+    # The data lies in this folder, wherever that is; how a batch is cut depends on how many processes there are.
+    del settings["data"], settings["micro_batch"]
     machine = sft.Machine(device, bf16=computes_in_bf16(recipe, device))
     return _Plan(
         recipe, warm, training, machine, settings, task_set, taught, held_out, source, model, tokenizer, out
@@ -308,16 +311,15 @@ def _teach(plan: _Plan, say: Say, callbacks: Sequence[Any]) -> None:
         lines, plan.model, plan.tokenizer, training.max_tokens, training.max_completion_tokens
     )
     long = f" ({len(data[1]):,} more are too long)" if data[1] else ""
-    kind = "worked solutions" if plan.source == "solutions" else "right answers of its own"
-    say(f"training on {len(data[0]):,} responses made of {kind}{long}")
-    resolved = plan.settings | {"data_sha256": file_sha256([out / SFT])}
+    say(f"training on {len(data[0]):,} responses {SOURCES[plan.source]}{long}")
+    cut = {"micro_batch": training.micro_batch, "data_sha256": file_sha256([out / SFT])}
     sft.fit(
         training,
         plan.model,
         plan.tokenizer,
         data,
         out,
-        resolved=resolved,
+        resolved=plan.settings | cut,
         about=_ABOUT,
         machine=plan.machine,
         callbacks=callbacks,

@@ -37,6 +37,12 @@ from rlcr.training.recipes.settings import Recipe, WarmUp
 SAMPLES = 4
 #: The folder of the samples inside that of the warm-up: a run of `rlcr eval`.
 SAMPLED = "samples"
+#: What responses are made of, in words.
+SOURCES = {
+    "solutions": "made of worked solutions",
+    "samples": "made of right answers of the model itself",
+    "auto": "made of worked solutions, or else of right answers of the model itself",
+}
 #: What an analysis says that says nothing about this solution.
 NEUTRAL = (
     "I went through the steps once more.",

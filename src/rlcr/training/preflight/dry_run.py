@@ -24,7 +24,7 @@ from rlcr.training.preflight.model_shape import find_shape, find_tokenizer
 from rlcr.training.recipes import Resolved, Setting
 from rlcr.training.recipes.checks import held_out_task, missing_packages, prompt_of, reward_of, start_hint
 from rlcr.training.recipes.settings import Recipe
-from rlcr.training.warm_up_data import already_warm, choose_source
+from rlcr.training.warm_up_data import SOURCES, already_warm, choose_source
 
 _DEVICES = (1, 2, 4, 8)
 _LONGEST_SHOWN = 3000  # characters of a prompt
@@ -78,12 +78,14 @@ def dry_run(resolved: Resolved, data_dir: Path | str | None = None) -> DryRun:
         error = error or why
     elif why:
         unknown.append(f"held-out problems: {why}")
+    warm_up, why = _warm_up_lines(recipe, data.problems if data else ())
+    error = error or why
     problems = data.problems[:2] if data and data.problems else _made_up(recipe)
     blocks = [
         ("Settings", settings_lines(resolved.settings)),
         ("Data", _data_lines(task_set)),
         ("Held out", _held_out_lines(recipe, held_out)),
-        ("Warm-up", _warm_up_lines(recipe, problems if data else None)),
+        ("Warm-up", warm_up),
         ("Batch", _batch_lines(recipe, len(data.problems) if data else None)),
         *_prompt_blocks(recipe, problems, tokenizer),
         ("Prompt lengths", _length_lines(recipe, data)),
@@ -146,27 +148,28 @@ def _held_out_lines(recipe: Recipe, task_set: TaskSet | None) -> Iterator[str]:
     yield from _data_lines(task_set)
 
 
-def _warm_up_lines(recipe: Recipe, problems: Sequence[Problem] | None) -> Iterator[str]:
-    """What comes before RL. ``problems`` are some of the task's own, None where they are not here."""
+def _warm_up_lines(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[str], str]:
+    """What comes before RL, and what would stop it. ``problems`` are empty where they are not here."""
     warm = recipe.warm_up
     if warm is None:
-        yield "none (warm_up=null): the model must keep the format by itself"
-        return
+        return ["none (warm_up=null): the model must keep the format by itself"], ""
     if already_warm(recipe.model, recipe.method):
-        yield f"none: {recipe.model} was trained for these tags before"
-        return
-    kind = {"solutions": "worked solutions", "samples": "right answers of the model itself"}
-    if warm.source != "auto":
-        source = kind[warm.source]
-    elif problems is None:
-        source = "worked solutions, where the task has them"
-    else:
-        source = kind[choose_source(warm, problems)]
+        return [f"none: {recipe.model} was trained for these tags before"], ""
+    source, error = warm.source, ""
+    if problems:
+        try:
+            source = choose_source(warm, problems)
+        except RlcrError as fault:
+            error = str(fault)
     lowest, highest = warm.confidence
     updates = warm.epochs * -(-warm.examples // warm.batch)
-    yield f"{warm.examples:,} responses made of {source}, confidences drawn from {lowest:g} to {highest:g}"
-    yield f"up to {updates:,} updates of {warm.batch} at lr {warm.lr:g}, before RL"
-    yield f"{warm.held_out:,} responses to other problems are sampled before and after"
+    lines = [
+        f"up to {warm.examples:,} responses {SOURCES[source]}",
+        f"confidences drawn from {lowest:g} to {highest:g}",
+        f"up to {updates:,} updates of {warm.batch} at lr {warm.lr:g}, before RL",
+        f"{warm.held_out:,} responses to other problems are sampled before and after",
+    ]
+    return lines, error
 
 
 def _made_up(recipe: Recipe) -> tuple[Problem, ...]:
