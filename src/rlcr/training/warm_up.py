@@ -215,7 +215,7 @@ def _plan(resolved: Resolved, out: Path, device: str, processes: int, data_dir: 
         "warm_up": warm.model_dump(mode="json"),
         "source": source,
     }
-    # The data lies in this folder, wherever that is; how a batch is cut depends on how many processes there are.
+    # The data lies in this folder, wherever that is; how a batch is cut depends on the number of processes.
     del settings["data"], settings["micro_batch"]
     machine = sft.Machine(device, bf16=computes_in_bf16(recipe, device))
     return _Plan(
