@@ -117,11 +117,12 @@ def test_a_model_that_cannot_keep_the_tags_learns_to(finished: Path) -> None:
     assert report["settings"]["source"] == "solutions"
     assert report["questions_in_both"] == 0
     assert report["steps"] == 4 * 96 / 8
-    first, training, last = (finished.parent / "said").read_text().splitlines()
+    first, training, *updates, last = (finished.parent / "said").read_text().splitlines()
     assert first.startswith(
         "before the warm-up, of 16 sampled responses to held-out problems 0 are well-formed"
     )
     assert training == "training on 96 responses made of worked solutions"
+    assert [line.partition(",")[0] for line in updates] == [f"update {n} of 48" for n in (10, 20, 30, 40)]
     assert f" {report['after']['well_formed']} are well-formed, {report['after']['right']} of them" in last
     # An ordinary folder that knows how it is to be asked, and a card.
     method = stored_method(str(finished / "model"))

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 from accelerate import PartialState
 from accelerate.utils import parse_flag_from_env
+from transformers import TrainerCallback
 
 from rlcr.errors import RlcrError, need
 from rlcr.evaluate.methods import get_method
@@ -322,12 +323,25 @@ def _teach(plan: _Plan, say: Say, callbacks: Sequence[Any]) -> None:
         resolved=plan.settings | cut,
         about=_ABOUT,
         machine=plan.machine,
-        callbacks=callbacks,
+        callbacks=[_Told(say), *callbacks],
     )
+
+
+class _Told(TrainerCallback):
+    """Says now and then how far training is. In a terminal a bar does."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Every tenth update."""
+        if "loss" in (logs or {}) and state.global_step % 10 == 0 and args.disable_tqdm:
+            self._say(f"update {state.global_step} of {state.max_steps}, loss {logs['loss']:.3f}")
 
 
 def _conclude(plan: _Plan, say: Say) -> None:
     """Measure again, with the model as it lies on disk."""
+    plan.model.to("cpu")  # where it is on a GPU, two of them may not fit
     sampler = LocalSampler.load(plan.out / MODEL, device=plan.machine.device, dtype="float32")
     after = measure(plan.recipe, sampler, plan.held_out)
     trained = sft.read_report(plan.out)
