@@ -22,7 +22,8 @@ class Problem:
     ``verifier`` names how an answer is compared with them (see :mod:`rlcr.verify`).
     ``instruction`` is the line a task adds to the user message ("Answer with the letter only.").
     ``extras`` carries what a task or verifier needs beyond that, such as ``choices``
-    (``{"A": "bank", …}``) for multiple choice, or attributes to split metrics by.
+    (``{"A": "bank", …}``) for multiple choice, or attributes to split metrics by. A worked ``solution``, the
+    steps to the answer without the answer itself, is what a warm-up can teach from.
     """
 
     id: str

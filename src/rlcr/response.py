@@ -43,8 +43,8 @@ class ResponseFormat:
     name: str
     tags: tuple[str, ...]
 
-    def render(self, **parts: str) -> str:
-        r"""Write a well-formed response, one part a line.
+    def render(self, between: str = "\n", /, **parts: str) -> str:
+        r"""Write a well-formed response, one part a line, or with something else ``between`` the parts.
 
         >>> FORMATS["rlvr"].render(think="2 + 2", answer="4")
         '<think>2 + 2</think>\n<answer>4</answer>'
@@ -53,7 +53,7 @@ class ResponseFormat:
             raise RlcrError(
                 f"format {self.name} has the parts {', '.join(self.tags)}; got {', '.join(parts) or 'none'}"
             )
-        return "\n".join(f"<{tag}>{parts[tag]}</{tag}>" for tag in self.tags)
+        return between.join(f"<{tag}>{parts[tag]}</{tag}>" for tag in self.tags)
 
 
 FORMATS: dict[str, ResponseFormat] = {

@@ -44,7 +44,8 @@ def task_set(long: int, total: int = 200) -> TaskSet:
 
 
 def recipe(**changes: Any) -> Recipe:
-    return load_recipe("smollm2-rlvr", {"max_prompt_tokens": 1000, **changes}).recipe
+    small = {"max_prompt_tokens": 1000, "size": 2000, "prompts": 8, "group": 8, "micro_batch": 8}
+    return load_recipe("tiny-arms-rlvr", small | changes).recipe
 
 
 def test_up_to_one_in_a_hundred_is_dropped_and_listed(tokenizer: Any) -> None:
@@ -96,7 +97,7 @@ def test_problems_without_gold_are_refused() -> None:
 
 
 def test_the_problems_that_a_recipe_names() -> None:
-    found = load_problems(load_recipe("smollm2-rlcr", {"size": 9, "task_settings.arms": 3}).recipe)
+    found = load_problems(recipe(size=9, task_settings={"arms": 3}))
     assert (len(found.problems), found.split, found.settings["arms"]) == (9, "train", 3)
 
 
@@ -164,7 +165,7 @@ def test_prompts_without_room_for_an_answer_are_found_before_training(
     chosen = recipe(max_prompt_tokens=5000)
     data = prepare_problems(chosen, task_set(long=long), tokenizer)
     check_positions(chosen, tiny_model(max_position_embeddings=4000), data, task_set(long=1), tokenizer)
-    with pytest.raises(RlcrError, match=f"HuggingFaceTB.* has 1000 positions, but the {message}"):
+    with pytest.raises(RlcrError, match=f"embedded has 1000 positions, but the {message}"):
         check_positions(chosen, tiny_model(max_position_embeddings=1000), data, task_set(long=1), tokenizer)
 
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 from tests.tasks.hotpot_rows import hotpot_row
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.tiny import writing_model, writing_tokenizer
 
+from rlcr.evaluate.methods import get_method
+from rlcr.response import FORMATS
 from rlcr.runs.store import PROBLEMS
 from rlcr.tasks import read_problems
 from rlcr.training.recipes import RECIPES, load_recipe
@@ -25,16 +27,19 @@ from rlcr.training.run import TRAINING, train_run
 POSITIONS = 8192
 SIZES = {
     "size": 4, "prompts": 2, "group": 2, "micro_batch": 2, "updates": 1, "eval_size": 2,
-    "max_prompt_tokens": POSITIONS - 64, "max_completion_tokens": 8,
+    "max_prompt_tokens": POSITIONS - 64, "max_completion_tokens": 12,
 }  # fmt: skip
+WARM_UP = {"warm_up.examples": 4, "warm_up.held_out": 2, "warm_up.batch": 2}
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> str:
+def starts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A model for each format, which it can keep."""
     folder = tmp_path_factory.mktemp("model")
-    tiny_model(max_position_embeddings=POSITIONS).save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    return str(folder)
+    for format in FORMATS:
+        writing_model(format, max_position_embeddings=POSITIONS).save_pretrained(folder / format)
+        writing_tokenizer().save_pretrained(folder / format)
+    return {format: str(folder / format) for format in FORMATS}
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +70,15 @@ def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_it_starts(
-    name: str, start: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, starts: dict[str, str], data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RLCR_CACHE", str(tmp_path / "cache"))
-    resolved = load_recipe(name, {"model": start, "device": "cpu", **SIZES})
+    stated = load_recipe(name).recipe
+    start = starts[get_method(stated.method).format]
+    changes = {"model": start, "device": "cpu", **SIZES}
+    if stated.warm_up:
+        changes |= WARM_UP | {"max_completion_tokens": 160}  # of worked solutions in single characters
+    resolved = load_recipe(name, changes)
     result = train_run(resolved, tmp_path / "run", data_dir=data_dir)
     rollouts = list(read_rollouts(tmp_path / "run" / "rollouts", 1))
     assert len(rollouts) == 4

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.tiny import tiny_model, writing_model, writing_tokenizer
 from tests.training.sft_runs import rows, write_data
 from tests.training.updates import recipe, response, update
 
@@ -45,17 +45,17 @@ def test_a_small_step_needs_weights_in_float32(
 def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model as it is published: in bfloat16."""
     folder = tmp_path_factory.mktemp("start")
-    tiny_model(max_position_embeddings=2048).bfloat16().save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
+    writing_model("confidence", max_position_embeddings=2048).bfloat16().save_pretrained(folder)
+    writing_tokenizer().save_pretrained(folder)
     return folder
 
 
 def run(start: Path, out: Path, **changes: object) -> Path:
     settings = {
         "model": str(start), "device": "cpu", "size": 2, "prompts": 2, "group": 4, "updates": 1, "lr": 1e-6,
-        "schedule": "constant", "max_prompt_tokens": 1024, "max_completion_tokens": 8, "report_to": [],
-        "entropy": 0.01,  # of which every token learns; all that this model writes is malformed
-        "save_every": 1,
+        "schedule": "constant", "max_prompt_tokens": 1024, "max_completion_tokens": 12, "report_to": [],
+        "entropy": 0.01,  # of which every token learns, whatever it is rewarded with
+        "save_every": 1, "warm_up": None,
     }  # fmt: skip
     return train_run(load_recipe("smollm2-rlcr", settings | changes), out).model
 

@@ -128,7 +128,8 @@ def test_the_numbers_of_the_authors_configs() -> None:
 )
 def test_rlvr_is_rlcr_but_for_prompt_and_reward(rlcr: str, rlvr: str) -> None:
     one, other = load_recipe(rlcr).recipe, load_recipe(rlvr).recipe
-    assert other == one.model_copy(update={"about": other.about, "method": "rlvr", "reward": "rlvr"})
+    method = "rlvr-short" if one.method == "rlcr-short" else "rlvr"
+    assert other == one.model_copy(update={"about": other.about, "method": method, "reward": "rlvr"})
 
 
 def test_prompts_and_rewards_of_the_baselines() -> None:
@@ -287,7 +288,7 @@ def test_bad_settings_are_one_clear_line_each(overrides: dict[str, Any], message
 def test_what_is_trained_on_is_not_held_out(tmp_path: Path) -> None:
     built = tmp_path / "built.jsonl"
     built.touch()
-    changes = {"task": str(built), "eval_every": 5}
+    changes = {"task": str(built), "task_settings": None, "eval_every": 5}
     assert f"eval_every: {built} is what is trained on; name other" in refused("smollm2-rlcr", changes)
     load_recipe("smollm2-rlcr", changes | {"eval_task": "arms"})
 

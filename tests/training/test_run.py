@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.tiny import writing_model, writing_tokenizer
 
 import rlcr
 from rlcr.errors import RlcrError
@@ -50,8 +50,8 @@ report_to: []
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
-    tiny_model(max_position_embeddings=2048).save_pretrained(folder / "start")
-    tiny_tokenizer().save_pretrained(folder / "start")
+    writing_model(strength=9.0, max_position_embeddings=2048).save_pretrained(folder / "start")
+    writing_tokenizer().save_pretrained(folder / "start")
     path = folder / "mine.yaml"
     path.write_text(RECIPE.format(model=folder / "start"))
     return path
@@ -168,7 +168,7 @@ def test_either_sampler_will_do(sampler: str, recipe: Path, tmp_path: Path) -> N
     rollouts = list(read_rollouts(tmp_path / "run" / "rollouts"))
     assert len(rollouts) == 12
     assert all(0 < rollout.tokens <= 12 for rollout in rollouts)
-    assert result.updates[0]["well_formed"] == 0
+    assert 0 < result.updates[0]["well_formed"] <= 1
 
 
 def test_changed_settings_are_refused_on_resume(recipe: Path, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ app.command("report")(reporting.report)
 app.command("quickstart")(starting.quickstart)
 app.add_typer(training.recipes, name="recipes")
 app.command("train")(training.train)
+app.command("warm-up")(warmup.warm_up)
 app.command("sft-data")(warmup.sft_data)
 app.command("sft")(warmup.sft)
 

@@ -44,7 +44,7 @@ def show(name: Name, overrides: Overrides = None) -> None:
     from rlcr.training.recipes import load_recipe
     from rlcr.training.recipes.checks import reward_of, start_hint
 
-    found = load_recipe(name, _overrides(overrides))
+    found = load_recipe(name, overridden(overrides))
     weights = " + ".join(f"{weight:g} {part}" for part, weight in reward_of(found.recipe).weights.items())
     print(f"{found.name}: {found.recipe.about}\n")
     print("\n".join(settings_lines(found.settings)))
@@ -68,7 +68,7 @@ def train(
     from rlcr.training.recipes import load_recipe
     from rlcr.training.recipes.checks import check_out, check_start
 
-    resolved = load_recipe(name, _overrides(overrides))
+    resolved = load_recipe(name, overridden(overrides))
     if dry_run:
         _show_dry_run(resolved, data_dir)
         if out is not None:
@@ -99,7 +99,8 @@ def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:
         raise RlcrError(found.error)
 
 
-def _overrides(pairs: list[str] | None) -> dict[str, Any]:
+def overridden(pairs: list[str] | None) -> dict[str, Any]:
+    """The settings that were given as ``key=value``."""
     from rlcr.training.recipes import parse_override
 
     overrides: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""`rlcr sft-data` and `rlcr sft`: the SFT warm-up."""
+"""`rlcr warm-up`, which teaches a format; `rlcr sft-data` and `rlcr sft`, which teach to analyse."""
 
 from __future__ import annotations
 
@@ -11,16 +11,38 @@ from typing import Annotated, Any
 
 import typer
 
-from rlcr.errors import RlcrError
+from rlcr.cli.training import Name, Overrides, overridden
+from rlcr.errors import RlcrError, need
 from rlcr.evaluate.progress import open_bar
 from rlcr.runs.store import RUN
 from rlcr.training import sft as training
 from rlcr.training import sft_data as data
+from rlcr.training.checkpoint import is_main
 
 _SECONDS_BETWEEN_LINES = 30.0
 
 Out = Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
+
+
+def warm_up(
+    name: Name,
+    out: Out,
+    overrides: Overrides = None,
+    resume: Resume = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of local data sets (or RLCR_DATA).")] = None,
+) -> None:
+    """Teach a recipe's model the tags of its method, as a start for RL."""
+    from rlcr.training.recipes import load_recipe
+
+    resolved = load_recipe(name, overridden(overrides))
+    need("a warm-up", "torch", "trl")
+    from rlcr.training.warm_up import warm_up as run
+
+    with _resumable(out):
+        run(resolved, out, resume=resume, data_dir=data_dir, say=print)
+    if is_main():
+        print(f"{out / training.MODEL}: give model={out / training.MODEL} to `rlcr train`")
 
 
 def sft_data(

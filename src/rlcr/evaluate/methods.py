@@ -47,6 +47,8 @@ METHODS: dict[str, Method] = {
         Method("rlcr-no-analysis", "rlcr-no-analysis", "confidence", "the same without the analysis"),
         Method("rlvr-with-analysis", "rlcr-long", "rlcr", "an RLVR model asked to analyse as RLCR does"),
         Method("rlcr-careful", "rlcr-careful", "rlcr", "warned not to put arbitrary numbers in the answer"),
+        Method("rlcr-short", "rlcr-short", "confidence", "without the analysis, in one line; small models"),
+        Method("rlvr-short", "rlvr-short", "rlvr", "RLVR's tags, asked for in one line; small models"),
         Method("abstention", "never-abstain", "rlvr", "trained to abstain, told never to"),
     )
 }

@@ -24,6 +24,8 @@ PROMPTS: dict[str, str | None] = {
     "rlcr-long": "rlcr",
     "rlcr-no-analysis": "confidence",
     "rlcr-careful": "rlcr",
+    "rlcr-short": "confidence",
+    "rlvr-short": "rlvr",
     "base": "confidence",
     "abstain": "rlvr",
     "never-abstain": "rlvr",

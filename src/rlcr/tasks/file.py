@@ -4,8 +4,8 @@ Settings: ``path`` is a file or a hub id (``owner/name``, then also ``config`` a
 is the hub's). ``question`` and ``gold`` name the columns; a gold cell holds one answer or a list of aliases
 (in CSV written as JSON). The verifier is that of the call, or row by row that of ``verifier_column``.
 ``id`` names a column of unique ids; without it the row number is the id. ``choices`` names a column with
-options, ``{"A": "bank", …}`` or a list, for the choice verifier. ``instruction`` is the line added to every
-question.
+options, ``{"A": "bank", …}`` or a list, for the choice verifier, and ``solution`` one with worked solutions,
+the steps without the answer, for `rlcr warm-up`. ``instruction`` is the line added to every question.
 """
 
 from __future__ import annotations
@@ -63,7 +63,11 @@ def _problem(row: Row, number: int, request: TaskRequest) -> Problem:
         if verifier not in VERIFIERS:
             raise row.error(column, f"unknown verifier {verifier!r}: {nearest(verifier, list(VERIFIERS))}")
     key = text(row, settings["id"]) if settings["id"] else number
-    extras = {"choices": _choices(row, settings["choices"])} if settings["choices"] else {}
+    extras: dict[str, Any] = {}
+    if settings["choices"]:
+        extras["choices"] = _choices(row, settings["choices"])
+    if settings["solution"]:
+        extras["solution"] = text(row, settings["solution"])
     return Problem(
         f"{Path(settings['path']).name}/{key}",
         text(row, settings["question"]),
@@ -120,6 +124,7 @@ TASK = Task(
         "verifier_column": "",
         "id": "",
         "choices": "",
+        "solution": "",
         "instruction": "",
         "config": None,
         "revision": "main",

@@ -1,6 +1,11 @@
-"""GSM8K: grade-school word problems; the gold is the number after ``####``."""
+"""GSM8K: grade-school word problems; the gold is the number after ``####``.
+
+What stands before it is the worked solution, kept without its calculator notes (``<<48/2=24>>``).
+"""
 
 from __future__ import annotations
+
+import re
 
 from rlcr.problem import Problem
 from rlcr.tasks.plumbing.source import Source, text
@@ -15,6 +20,7 @@ SOURCE = Source(
     splits={"train": "train", "test": "test"},
     files={"train": ("gsm8k/train", "gsm8k/main/train"), "test": ("gsm8k/test", "gsm8k/main/test")},
 )
+_CALCULATOR = re.compile(r"<<[^<>]*>>")
 
 
 def build(request: TaskRequest) -> Built:
@@ -23,11 +29,12 @@ def build(request: TaskRequest) -> Built:
 
 
 def _problem(row: Row, number: int, request: TaskRequest) -> Problem:
-    solution = text(row, "answer")
-    _, mark, gold = solution.rpartition("####")
+    solution, mark, gold = text(row, "answer").rpartition("####")
     if not mark or not gold.strip():
         raise row.error("answer", "no gold: expected a number after ####")
-    return request.problem(number, text(row, "question"), (gold.strip().replace(",", ""),))
+    steps = _CALCULATOR.sub("", solution).strip()
+    aliases = (gold.strip().replace(",", ""),)
+    return request.problem(number, text(row, "question"), aliases, **({"solution": steps} if steps else {}))
 
 
 TASK = Task(

@@ -1,4 +1,4 @@
-"""Training on TRL: the RL runs of the paper, and the SFT warm-up before them.
+"""Training on TRL: the RL runs of the paper, and the warm-ups before them.
 
     train_run(resolved recipe, out)     one run, into a folder from which it can be resumed
 
@@ -7,6 +7,7 @@ A run on disk:
     training.json        the resolved recipe, data hashes, versions, the command
     updates.jsonl        one line for each update: rewards part by part, accuracy, calibration, lengths …
     rollouts/            every completion of every update, compressed
+    warm-up/             the format warm-up, where the recipe has one
     evals/update-N/      held-out evaluations, as `rlcr eval` writes them
     checkpoints/         to resume from
     model/, best/        the trained model, and the best by the held-out metric, as Hugging Face folders

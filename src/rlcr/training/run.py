@@ -37,7 +37,7 @@ from rlcr.training.heldout import HeldOut
 from rlcr.training.measurements import UPDATES, UpdateLog, measure_update, read_updates
 from rlcr.training.preflight.device import check_machine, check_sharding, computes_in_bf16, device_of
 from rlcr.training.progress import TrainingProgress
-from rlcr.training.recipes import Resolved
+from rlcr.training.recipes import RECIPES, Resolved
 from rlcr.training.recipes.checks import (
     check_micro_batch,
     check_out,
@@ -47,7 +47,8 @@ from rlcr.training.recipes.checks import (
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
 from rlcr.training.saving import BEST, MODEL, lora_config, save_model
-from rlcr.training.update import Example
+from rlcr.training.update import Example, NothingWellFormed
+from rlcr.training.warm_up import warmed_start
 
 TRAINING = "training.json"
 #: Settings of a run that are known once its problems are loaded.
@@ -97,12 +98,14 @@ def train_run(
         with state.main_process_first():
             if state.is_main_process:
                 _open_folder(out, settings, data, resume)
+        start = warmed_start(resolved, out, data_dir=data_dir)
         checkpoint = last_whole(out / CHECKPOINTS) if resume else None
-        return _train(resolved, out, args, task_set, held_out, data, tokenizer, checkpoint)
+        return _train(resolved, start, out, args, task_set, held_out, data, tokenizer, checkpoint)
 
 
 def _train(
     resolved: Resolved,
+    start: str,
     out: Path,
     args: GRPOConfig,
     task_set: TaskSet,
@@ -115,7 +118,7 @@ def _train(
     done = step_of(checkpoint) if checkpoint else 0
     # Trained weights stay in float32, where small steps do not round away; GPUs compute in bfloat16.
     dtype = "float32" if recipe.dtype == "auto" else recipe.dtype
-    model, _ = load(recipe.model, device="cpu", dtype=dtype)
+    model, _ = load(start, device="cpu", dtype=dtype)
     check_positions(recipe, model, data, held_out_set, tokenizer)
     examples = [Example(*pair) for pair in zip(data.problems, data.prompts, strict=True)]
     total = recipe.total_updates(len(examples))
@@ -142,6 +145,8 @@ def _train(
         journal.begin(total)
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except NothingWellFormed as error:
+            raise RlcrError(f"{error}: {_format_hint(resolved, warmed=start != recipe.model)}") from None
         finally:
             journal.close()
     else:  # all updates were made, and perhaps the model was not yet saved; the loop would make one more
@@ -158,6 +163,17 @@ def _train(
             write_card(folder, resolved, task_set, held_out_set, read_updates(out / UPDATES), evals)
     PartialState().wait_for_everyone()
     return TrainingResult(out, out / MODEL, read_updates(out / UPDATES), evals, best)
+
+
+def _format_hint(resolved: Resolved, *, warmed: bool) -> str:
+    """What to do where a model does not keep the tags of its method."""
+    if warmed:
+        return "its warm-up was too short: raise warm_up.examples, or warm_up.epochs, with another --out"
+    name = resolved.name if resolved.name in RECIPES else f"{resolved.name}.yaml"
+    return (
+        f"`rlcr warm-up {name} --out WARM` teaches the model the tags; then train with model=WARM/model and"
+        " another --out"
+    )
 
 
 # --- folder -----------------------------------------------------------------------------------------

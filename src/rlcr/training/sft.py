@@ -1,17 +1,21 @@
 # pyright: basic
-"""`rlcr sft`: teach a model to analyse its solutions, on what `rlcr sft-data` wrote, with TRL's SFTTrainer.
+"""Supervised training of a model on rendered responses, with TRL's SFTTrainer.
+
+`rlcr sft` teaches a model to analyse its solutions, on what `rlcr sft-data` wrote; `rlcr warm-up`
+(:mod:`rlcr.training.warm_up`) teaches it the tags of its method. Both train by :func:`fit`.
 
 *What the model sees is what the sampler will show it*: prompts are rendered and both parts are tokenised by
 the sampler's own code, the completion by itself, behind the prompt's tokens. TRL gets token ids.
 
-*No end token is taught.* The text ends with ``</analysis>``, but a response goes on with ``<confidence>``: an
-end token there would teach the model to leave the confidence out. So it learns nothing about what comes next.
+*An end token is taught only where a line says that it ``ends``.* The text of `rlcr sft-data` ends with
+``</analysis>``, but a response goes on with ``<confidence>``: an end token there would teach the model to
+leave the confidence out. So it learns nothing about what comes next.
 
 *Precision*: weights are float32 everywhere, since steps of 1e-5 vanish in bfloat16; on a GPU the arithmetic
 is bfloat16.
 
     run.json                  settings, hash of the data, versions, the command
-    checkpoints/              after each epoch, the last two, until the run is finished
+    checkpoints/              after each epoch (or every so many updates), the last two, until it is finished
     model/                    the result, an ordinary Hugging Face folder with a model card
     sft.json                  settings, counts, the loss of each step
 
@@ -48,6 +52,14 @@ from rlcr.training.sft_data import SFT, TARGET
 
 REPORT = "sft.json"
 
+#: The model card's title, and what it says of the model and its training.
+_ABOUT = (
+    "SFT warm-up for RLCR",
+    "`{model}`, trained on solutions of its own followed by an expert's analysis of what is",
+    "uncertain in them. The trained text ends after the analysis: this model is a start for RL, which",
+    "teaches it to state its confidence.",
+)
+
 _PACKAGES = ("rlcr", "torch", "transformers", "trl", "accelerate", "peft")
 
 
@@ -64,6 +76,10 @@ class Settings:
     max_tokens: int = 4096
     seed: int = 0
     lora_rank: int | None = None
+    max_completion_tokens: int | None = None
+    """Longer completions are left out; None where only prompt and completion together are bounded."""
+    save_every: int | None = None
+    """Updates between checkpoints; None for one after each epoch."""
 
     def check(self, processes: int) -> None:
         """Raise where the numbers do not fit together."""
@@ -79,6 +95,20 @@ class Settings:
                 f"{self.micro_batch} x {processes} processes" if processes > 1 else str(self.micro_batch)
             )
             raise RlcrError(f"batch {self.batch} is not a multiple of micro_batch {at_once}")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What it is trained on, and whether the arithmetic there is bfloat16."""
+
+    device: str
+    bf16: bool
+
+    @classmethod
+    def here(cls) -> Machine:
+        """The first device there is."""
+        device = find_device()
+        return cls(device, bf16=device != "cpu")
 
 
 @dataclass(frozen=True)
@@ -114,30 +144,60 @@ def train_sft(
         "method": method,
         "data_sha256": file_sha256([data_file(Path(settings.data))]),
     }
-    examples, too_long = make_examples(rows, model, tokenizer, settings.max_tokens)
+    data = make_examples(rows, model, tokenizer, settings.max_tokens)
     with locked(out) if is_main() else nullcontext():
         if is_main():
             facts = run_facts(_PACKAGES)
             _ = resume_run(out, resolved) if resume else create_run(out, resolved, {}, facts)
         if (out / MODEL).is_dir():  # finished
-            return json.loads((out / REPORT).read_text(encoding="utf-8"))
-        trainer = make_trainer(settings, model, tokenizer, examples, out / CHECKPOINTS, callbacks)
-        checkpoint = last_whole(out / CHECKPOINTS)
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        report = {
-            "settings": resolved,
-            **run_facts(_PACKAGES),
-            "counts": _counts(examples, too_long),
-            "steps": trainer.state.global_step,
-            "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
-        }
-        if is_main():
-            write_whole(out / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-            trained, card = trainer.accelerator.unwrap_model(trainer.model), model_card(report)
-            save_model(trained, tokenizer, out / MODEL, method=method, texts={"README.md": card})
-            # They are several times the size of the model, and nothing needs them now.
-            shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+            return read_report(out)
+        return fit(
+            settings, model, tokenizer, data, out, resolved=resolved, about=_ABOUT, callbacks=callbacks
+        )
+
+
+def fit(
+    settings: Settings,
+    model: Any,
+    tokenizer: Any,
+    data: tuple[Sequence[Example], Sequence[str]],
+    out: Path,
+    *,
+    resolved: dict[str, Any],
+    about: Sequence[str],
+    machine: Machine | None = None,
+    callbacks: Sequence[Any] = (),
+) -> dict[str, Any]:
+    """Train on examples from where the run stands, and write the report and the model. The report.
+
+    ``data`` is what :func:`make_examples` gave, ``resolved`` the settings as the run stores them, ``about``
+    the title and the lines under it in the model card.
+    """
+    examples, too_long = data
+    trainer = make_trainer(
+        settings, model, tokenizer, examples, out / CHECKPOINTS, callbacks, machine=machine
+    )
+    checkpoint = last_whole(out / CHECKPOINTS)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    report = {
+        "settings": resolved,
+        **run_facts(_PACKAGES),
+        "counts": _counts(examples, too_long),
+        "steps": trainer.state.global_step,
+        "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
+    }
+    if is_main():
+        write_whole(out / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        trained, card = trainer.accelerator.unwrap_model(trainer.model), model_card(report, about)
+        save_model(trained, tokenizer, out / MODEL, method=resolved["method"], texts={"README.md": card})
+        # They are several times the size of the model, and nothing needs them now.
+        shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return report
+
+
+def read_report(out: Path) -> dict[str, Any]:
+    """What :func:`fit` wrote of a finished run."""
+    return json.loads((out / REPORT).read_text(encoding="utf-8"))
 
 
 # --- data -------------------------------------------------------------------------------------------
@@ -179,16 +239,21 @@ def _is_example(row: Any) -> bool:
 
 
 def make_examples(
-    rows: Sequence[dict[str, Any]], model: Any, tokenizer: Any, max_tokens: int
+    rows: Sequence[dict[str, Any]],
+    model: Any,
+    tokenizer: Any,
+    max_tokens: int,
+    max_completion_tokens: int | None = None,
 ) -> tuple[list[Example], list[str]]:
     """The lines as the sampler would tokenise them, and the ids of those that are too long, left out.
 
-    A text that is cut would teach an analysis that does not end.
+    A text that is cut would teach a response that does not end.
     """
     eos_ids = LocalSampler(model, tokenizer, name="").eos_ids
     maker = Maker(tokenizer, Sampling(), eos_ids, room=None)
     room = getattr(model.config.get_text_config(), "max_position_embeddings", None) or max_tokens
     limit = min(max_tokens, room)
+    longest = limit if max_completion_tokens is None else max_completion_tokens
     examples: list[Example] = []
     too_long: list[str] = []
     for number, row in enumerate(rows, start=1):
@@ -197,13 +262,26 @@ def make_examples(
         if opens_think(render_messages(row["messages"], tokenizer)):
             completion = completion.removeprefix("<think>")  # the chat template has written it
         job = maker.job(Request(name, tuple(row["messages"]), prefix=completion))
-        if len(job.ids) <= limit:
-            examples.append(Example(name, job.ids, len(job.prefix_ids)))
+        ids, trained = job.ids, len(job.prefix_ids)
+        if row.get("ends"):
+            ids, trained = (*ids, _end_of(tokenizer, eos_ids)), trained + 1
+        if len(ids) <= limit and trained <= longest:
+            examples.append(Example(name, ids, trained))
         else:
             too_long.append(name)
     if not examples:
+        if max_completion_tokens is not None:
+            raise RlcrError(
+                f"every example is longer than {limit} tokens, or its response than {longest}; raise"
+                " max_prompt_tokens or max_completion_tokens"
+            )
         raise RlcrError(f"every example is longer than {limit} tokens; raise --max-tokens")
     return examples, too_long
+
+
+def _end_of(tokenizer: Any, eos_ids: frozenset[int]) -> int:
+    """The token that ends a response: the tokenizer's own, where it has one."""
+    return tokenizer.eos_token_id if tokenizer.eos_token_id is not None else min(eos_ids)
 
 
 # --- training ---------------------------------------------------------------------------------------
@@ -216,6 +294,8 @@ def make_trainer(
     examples: Sequence[Example],
     folder: Path,
     callbacks: Sequence[Any] = (),
+    *,
+    machine: Machine | None = None,
 ) -> Any:
     """TRL's trainer, ready to start."""
     from datasets import Dataset, disable_progress_bars
@@ -234,7 +314,8 @@ def make_trainer(
             for example in examples
         ]
     )
-    on_cpu = find_device() == "cpu"
+    machine = machine or Machine.here()
+    on_cpu = machine.device == "cpu"
     config = SFTConfig(
         output_dir=str(folder),
         num_train_epochs=settings.epochs,
@@ -247,11 +328,12 @@ def make_trainer(
         max_length=None,  # what is too long has been left out
         seed=settings.seed,
         # TRL has both on by default; on a CPU they cost much and save little.
-        bf16=not on_cpu,
+        bf16=machine.bf16,
         gradient_checkpointing=not on_cpu,
         use_cpu=on_cpu,
         dataloader_pin_memory=not on_cpu,
-        save_strategy="epoch",
+        save_strategy="epoch" if settings.save_every is None else "steps",
+        save_steps=settings.save_every or 500,
         save_total_limit=2,
         logging_steps=1,
         report_to="none",
@@ -283,8 +365,9 @@ def _counts(examples: Sequence[Example], too_long: Sequence[str]) -> dict[str, A
     }
 
 
-def model_card(report: dict[str, Any]) -> str:
-    """What was trained on what, and how it went."""
+def model_card(report: dict[str, Any], about: Sequence[str]) -> str:
+    """What was trained on what, and how it went. ``about`` is the title and the lines below it."""
+    title, *lines_about = about
     settings, counts, losses = report["settings"], report["counts"], report["losses"]
     epochs = _by_epoch(losses, settings["epochs"])
     lines = [
@@ -293,11 +376,9 @@ def model_card(report: dict[str, Any]) -> str:
         "tags: [rlcr, sft, calibration]",
         "---",
         "",
-        "# SFT warm-up for RLCR",
+        f"# {title}",
         "",
-        f"`{settings['model']}`, trained on solutions of its own followed by an expert's analysis of what is",
-        "uncertain in them. The trained text ends after the analysis: this model is a start for RL, which",
-        "teaches it to state its confidence.",
+        *(line.replace("{model}", settings["model"]) for line in lines_about),
         "",
         "| | |",
         "|---|---|",

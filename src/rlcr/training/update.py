@@ -8,6 +8,8 @@
     passes   what goes through the model together: as little as need be, in as few passes as memory allows
     loss     the policy gradient, with entropy bonus and KL term where asked for; backward, pass by pass
 
+The first update stops where no response is well-formed, before any weight has changed.
+
 What GRPO usually has and this leaves out: division by the group's standard deviation (it makes models
 overconfident), and ratio clipping (each batch is used once, so the ratio is 1). The loss divides by the
 active tokens of the whole update, over all passes and processes, so that the update does not depend on how
@@ -19,6 +21,7 @@ in four places: the rewards of a group, the active tokens, the number of passes,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -161,6 +164,10 @@ class Updated:
     """Of passes that only fill up."""
 
 
+class NothingWellFormed(RlcrError):
+    """The first update has no well-formed response: all rewards are equal, and nothing can be learned."""
+
+
 def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
     """One update, from prompts to the gradient; the optimiser's step comes after it.
 
@@ -171,6 +178,8 @@ def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
         sampled = sample(learner, batch, verdicts)
         # Reward of a response: the weighted sum of its parts, such as format, correctness, calibration.
         scored = score(learner, sampled, verdicts)
+    if batch.update == 1:
+        check_well_formed(scored.rollouts)
     # Advantage of a token: the parts of the reward that act on it, each minus its mean in the group.
     samples = credit(learner, scored)
     # Weight of a token: 1 / number of tokens that count in the whole update.
@@ -233,6 +242,16 @@ def score(learner: Learner, sampled: Sampled, verdicts: EarlyVerdicts) -> Scored
         truncated=sampled.truncated,
     )
     return Scored(sampled, scored.responses, spans, gather_object(own))
+
+
+def check_well_formed(rollouts: Sequence[Rollout]) -> None:
+    """Raise if no response of an update is well-formed. Every process has all of them, so that all agree."""
+    if not any(rollout.well_formed for rollout in rollouts):
+        [(fault, times)] = Counter(rollout.fault for rollout in rollouts).most_common(1)
+        raise NothingWellFormed(
+            f"none of the {len(rollouts):,} responses of the first update is well-formed ({fault}:"
+            f" {times:,} of them), so that there is nothing to learn from"
+        )
 
 
 # --- credit -----------------------------------------------------------------------------------------

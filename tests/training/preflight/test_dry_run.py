@@ -60,7 +60,7 @@ def test_every_recipe_without_network(name: str) -> None:
     assert text.count("── Prompt of ") == 2
     unknown = "\n".join(found.unknown)
     assert f"prompt lengths and the chat template: no tokenizer of {recipe.model}" in unknown
-    assert ("problems: " in unknown) == (recipe.task != "arms")
+    assert ("problems: " in unknown) == (recipe.task not in ("arms", "gym"))
     assert ("model: the run starts from the model that" in unknown) == (recipe.after is not None)
     if recipe.model in KNOWN:
         assert "together" in found.block(MEMORY)
@@ -111,7 +111,7 @@ def test_with_the_models_tokenizer(model_folder: str) -> None:
     assert not found.unknown
     assert not found.error
     text = str(found)
-    assert "── Prompt of arms/train/0-0 (the model's chat template)\n<|im_start|>system\n" in text
+    assert "── Prompt of gym-chain_sum/train/0-0 (the model's chat template)\n<|im_start|>system\n" in text
     lengths = found.block("Prompt lengths")
     assert "█" in lengths
     assert "over the limit and left out: 0 (0.00%)" in lengths
@@ -135,7 +135,7 @@ def test_data_that_is_here_but_too_small_is_an_error(tmp_path: Path) -> None:
     rows = [{"question": f"{n} + 1?", "answer": f"so\n#### {n + 1}"} for n in range(20)]
     (tmp_path / "gsm8k").mkdir()
     (tmp_path / "gsm8k" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    changes: dict[str, Any] = {"task": "gsm8k", "method": "rlcr", "size": 30}
+    changes: dict[str, Any] = {"task": "gsm8k", "task_settings": None, "method": "rlcr", "size": 30}
     found = dry_run(load_recipe("smollm2-rlcr", changes), tmp_path)
     assert found.error == "gsm8k: 30 problems asked for, but the train source holds 20"
     assert REWARD in str(found)
@@ -153,13 +153,15 @@ def test_a_folder_in_use_is_found_by_the_dry_run(tmp_path: Path) -> None:
 
 def test_held_out_problems_are_shown_and_checked(tmp_path: Path) -> None:
     assert dry_run(load_recipe("smollm2-rlcr")).block("Held out") == "no evaluation (eval_every=null)"
-    found = dry_run(load_recipe("smollm2-rlcr", {"eval_every": 5, "eval_size": 30, "task_settings.arms": 3}))
+    found = dry_run(
+        load_recipe("smollm2-rlcr", {"eval_every": 5, "eval_size": 30, "task_settings.max_terms": 3})
+    )
     assert not found.error
     lines = found.block("Held out").splitlines()
     assert lines[0] == "every 5 updates; the best by reward is kept"
-    assert lines[1] == "30 problems of arms, test, from drawn from the seed"
+    assert lines[1] == "30 problems of gym, test, from reasoning-gym chain_sum"
     # What is at hand is looked at, even where the problems to train on are not.
-    for task in ("smollm2-rlcr", "hotpotqa-rlcr"):
+    for task in ("tiny-arms-brier", "hotpotqa-rlcr"):
         found = dry_run(load_recipe(task, {"eval_every": 5, "eval_task": "gym"}))
         assert found.error == "eval_every: gym: give the setting dataset, the name of a reasoning-gym dataset"
     found = dry_run(load_recipe("smollm2-rlcr", {"eval_every": 5, "eval_task": "math500"}))

@@ -24,6 +24,7 @@ from rlcr.training.preflight.model_shape import find_shape, find_tokenizer
 from rlcr.training.recipes import Resolved, Setting
 from rlcr.training.recipes.checks import held_out_task, missing_packages, prompt_of, reward_of, start_hint
 from rlcr.training.recipes.settings import Recipe
+from rlcr.training.warm_up_data import SOURCES, already_warm, choose_source
 
 _DEVICES = (1, 2, 4, 8)
 _LONGEST_SHOWN = 3000  # characters of a prompt
@@ -77,11 +78,14 @@ def dry_run(resolved: Resolved, data_dir: Path | str | None = None) -> DryRun:
         error = error or why
     elif why:
         unknown.append(f"held-out problems: {why}")
+    warm_up, why = _warm_up_lines(recipe, data.problems if data else ())
+    error = error or why
     problems = data.problems[:2] if data and data.problems else _made_up(recipe)
     blocks = [
         ("Settings", settings_lines(resolved.settings)),
         ("Data", _data_lines(task_set)),
         ("Held out", _held_out_lines(recipe, held_out)),
+        ("Warm-up", warm_up),
         ("Batch", _batch_lines(recipe, len(data.problems) if data else None)),
         *_prompt_blocks(recipe, problems, tokenizer),
         ("Prompt lengths", _length_lines(recipe, data)),
@@ -142,6 +146,30 @@ def _held_out_lines(recipe: Recipe, task_set: TaskSet | None) -> Iterator[str]:
         return
     yield f"every {recipe.eval_every} updates; the best by {recipe.eval_metric} is kept"
     yield from _data_lines(task_set)
+
+
+def _warm_up_lines(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[str], str]:
+    """What comes before RL, and what would stop it. ``problems`` are empty where they are not here."""
+    warm = recipe.warm_up
+    if warm is None:
+        return ["none (warm_up=null): the model must keep the format by itself"], ""
+    if already_warm(recipe.model, recipe.method):
+        return [f"none: {recipe.model} was trained for these tags before"], ""
+    source, error = warm.source, ""
+    if problems:
+        try:
+            source = choose_source(warm, problems)
+        except RlcrError as fault:
+            error = str(fault)
+    lowest, highest = warm.confidence
+    updates = warm.epochs * -(-warm.examples // warm.batch)
+    lines = [
+        f"up to {warm.examples:,} responses {SOURCES[source]}",
+        f"confidences drawn from {lowest:g} to {highest:g}",
+        f"up to {updates:,} updates of {warm.batch} at lr {warm.lr:g}, before RL",
+        f"{warm.held_out:,} responses to other problems are sampled before and after",
+    ]
+    return lines, error
 
 
 def _made_up(recipe: Recipe) -> tuple[Problem, ...]:

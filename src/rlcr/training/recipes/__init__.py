@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from rlcr.errors import RlcrError, nearest
 from rlcr.training.recipes.checks import check_settings
 from rlcr.training.recipes.reading import Text, read, read_value
-from rlcr.training.recipes.settings import Lora, Recipe
+from rlcr.training.recipes.settings import Lora, Recipe, WarmUp
 
 _FOLDER = Path(__file__).parent
 
@@ -31,6 +31,8 @@ RECIPES: tuple[str, ...] = tuple(sorted(path.stem for path in _FOLDER.glob("*.ya
 
 #: Settings whose names are checked elsewhere: parts of the reward, and the settings of a task.
 _OPEN = ("weights", "task_settings")
+#: Settings that have settings of their own.
+_NESTED = {"lora": list(Lora.model_fields), "warm_up": list(WarmUp.model_fields)}
 
 
 @dataclass(frozen=True)
@@ -203,9 +205,10 @@ def _check_names(layer: _Layer) -> None:
         if name == "like":
             raise RlcrError("like can only be said in a file")
         _check_name(layer, str(name), list(Recipe.model_fields), str(name))
-    lora = layer.values.get("lora")
-    for name in lora if isinstance(lora, Mapping) else ():
-        _check_name(layer, str(name), list(Lora.model_fields), f"lora.{name}")
+    for group, known in _NESTED.items():
+        inner = layer.values.get(group)
+        for name in inner if isinstance(inner, Mapping) else ():
+            _check_name(layer, str(name), known, f"{group}.{name}")
 
 
 def _check_name(layer: _Layer, name: str, known: list[str], full: str) -> None:
@@ -289,5 +292,5 @@ def _got(name: str, layers: list[_Layer]) -> str:
 def _dotted(location: tuple[int | str, ...]) -> str:
     """The name of a setting, without the numbers and the types that pydantic puts behind it."""
     first, *rest = map(str, location)
-    known = Lora.model_fields if first == "lora" else rest if first in _OPEN else ()
+    known = _NESTED.get(first, rest if first in _OPEN else ())
     return f"{first}.{rest[0]}" if rest and rest[0] in known else first

@@ -49,6 +49,12 @@ def check_settings(recipe: Recipe) -> None:
         )
     _check_device(recipe.device)
     _check_precision(recipe)
+    if recipe.warm_up:
+        lowest, highest = recipe.warm_up.confidence
+        if lowest > highest:
+            raise RlcrError(
+                f"warm_up.confidence: {lowest:g} to {highest:g} is empty; the lower one comes first"
+            )
     if recipe.kl and (Path(recipe.model) / "adapter_config.json").exists():
         raise RlcrError(
             f"{recipe.model}: kl pulls towards the start, which cannot be an adapter; merge it first"

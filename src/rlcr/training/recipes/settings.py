@@ -27,6 +27,24 @@ class Lora(BaseModel):
     targets: str | list[str] = "all-linear"
 
 
+class WarmUp(BaseModel):
+    """Supervised training before RL that teaches a model the tags of its method (`rlcr warm-up`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    #: Where responses come from: the task's worked solutions, or right ones of the model itself; auto takes
+    #: solutions where every problem has one.
+    source: Literal["auto", "solutions", "samples"] = "auto"
+    #: Problems to teach from, and those to measure on before and after.
+    examples: Count = 800
+    held_out: Count = 100
+    epochs: Count = 1
+    lr: Annotated[float, Field(gt=0)] = 1e-4
+    batch: Count = 16
+    #: What taught confidences are drawn from, evenly: they tell nothing, so that RL has calibration to teach.
+    confidence: tuple[Share, Share] = (0.5, 1.0)
+
+
 class Recipe(BaseModel):
     """A training run, fully stated."""
 
@@ -38,6 +56,8 @@ class Recipe(BaseModel):
     model: str
     #: The recipe whose trained model this one starts from; ``model`` must then be given by the user.
     after: str | None = None
+    #: Teach the tags first, unless the model was trained for them before; None for no warm-up.
+    warm_up: WarmUp | None = None
 
     # --- what it learns from
     task: str

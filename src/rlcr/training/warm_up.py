@@ -1,0 +1,408 @@
+# pyright: basic
+"""`rlcr warm-up`: teach a model that cannot keep them the tags of a recipe's method, before RL.
+
+RL learns nothing from a model whose responses are all malformed: their rewards are equal. A few dozen steps
+of supervised training on rendered responses (:mod:`rlcr.training.warm_up_data`) are enough. Their confidences
+are drawn at random, so that calibration is still to be learned. `rlcr train` warms up first where a recipe
+has a ``warm_up`` block.
+
+Trained by :func:`rlcr.training.sft.fit`. Before and after, responses to problems that are not taught are
+sampled as in the first update of RL, and counted:
+
+    run.json         settings, hash of the data, versions, the command
+    samples/         where responses are the model's own: a run of `rlcr eval`
+    sft.jsonl        the rendered responses
+    checkpoints/     until it is finished
+    sft.json         counts, the loss of each step
+    model/           the result, an ordinary Hugging Face folder with a model card
+    warm-up.json     how many responses are well-formed and right, before and after
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from accelerate import PartialState
+from accelerate.utils import parse_flag_from_env
+from transformers import TrainerCallback
+
+from rlcr.errors import RlcrError, need
+from rlcr.evaluate.methods import get_method
+from rlcr.files import file_sha256
+from rlcr.problem import Problem
+from rlcr.prompts import messages
+from rlcr.runs.store import (
+    RUN,
+    check_new,
+    create_run,
+    json_line,
+    locked,
+    open_run,
+    read_lines,
+    resume_run,
+    write_whole,
+)
+from rlcr.runs.versions import run_facts
+from rlcr.sample import Request, Sampling
+from rlcr.sample.loading import identify, load
+from rlcr.sample.local import LocalSampler
+from rlcr.tasks import TaskSet, load_with, overlap
+from rlcr.training import sft
+from rlcr.training.data import measure_problems
+from rlcr.training.embedded import EMBEDDED, build
+from rlcr.training.preflight.device import computes_in_bf16, device_of
+from rlcr.training.recipes import Resolved
+from rlcr.training.recipes.checks import check_problems, check_start, prompt_of, reward_of
+from rlcr.training.recipes.settings import Recipe, WarmUp
+from rlcr.training.saving import MODEL
+from rlcr.training.sft_data import SFT
+from rlcr.training.warm_up_data import (
+    NEUTRAL,
+    SOURCES,
+    Worked,
+    already_warm,
+    choose_source,
+    render,
+    rows,
+    samples,
+    solutions,
+)
+
+REPORT = "warm-up.json"
+#: The folder of the warm-up inside that of a training run.
+WARM_UP = "warm-up"
+#: Updates between checkpoints.
+SAVE_EVERY = 25
+
+_PACKAGES = ("rlcr", "torch", "transformers", "trl", "accelerate", "peft")
+_ABOUT = (
+    "Format warm-up for RL",
+    "`{model}`, trained to keep the tags of its method. Answers and steps are right; the confidences were",
+    "drawn at random, so that they say nothing: this model is a start for RL, which teaches calibration.",
+)
+
+#: Told what there is to say: one line at a time.
+Say = Callable[[str], None]
+
+
+def to_stderr(line: str) -> None:
+    """What a run says by itself."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def warmed_start(
+    resolved: Resolved, out: Path, *, data_dir: Path | str | None = None, say: Say = to_stderr
+) -> str:
+    """The model from which a training run in ``out`` starts: warmed up where its recipe says so.
+
+    The warm-up lies in the run's own folder; one that is there is reused, or finished.
+    """
+    recipe = resolved.recipe
+    if recipe.warm_up is None or already_warm(recipe.model, recipe.method):
+        return recipe.model
+    folder = out / WARM_UP
+    if "after" not in _read(folder):
+        warm_up(resolved, folder, resume=(folder / RUN).exists(), data_dir=data_dir, say=say)
+    return str(folder / MODEL)
+
+
+def warm_up(
+    resolved: Resolved,
+    out: Path | str,
+    *,
+    resume: bool = False,
+    data_dir: Path | str | None = None,
+    say: Say = to_stderr,
+    callbacks: Sequence[Any] = (),
+) -> dict[str, Any]:
+    """Warm up the model of a recipe, or go on where that was interrupted. What is in warm-up.json.
+
+    A recipe without a ``warm_up`` block is warmed up with the defaults. ``callbacks`` are transformers'
+    TrainerCallbacks.
+    """
+    out = Path(out)
+    check_start(resolved)
+    need("training", "datasets", "peft", "trl")
+    device = device_of(resolved.recipe)
+    # As in `rlcr train`: processes wait long for each other, since only the first one samples.
+    state = PartialState(cpu=device == "cpu", timeout=timedelta(hours=12))
+    main = state.is_main_process
+    _check_whole_weights()
+    if resume:
+        open_run(out)  # a misspelt folder must not be made by locking it
+    elif main:
+        check_new(out)
+    if resolved.recipe.model == EMBEDDED:
+        with state.main_process_first():
+            resolved = resolved.starting_from(str(build(resolved.recipe.seed)))
+    plan = _plan(resolved, out, device, state.num_processes, data_dir)
+    with locked(out) if main else nullcontext():
+        if main:
+            facts = run_facts(_PACKAGES)
+            _ = resume_run(out, plan.settings) if resume else create_run(out, plan.settings, {}, facts)
+        state.wait_for_everyone()
+        if "after" in _read(out):
+            return _read(out)
+        if main:
+            _prepare(plan, say)
+        state.wait_for_everyone()
+        if not (out / MODEL).is_dir():
+            _teach(plan, say if main else _nothing, callbacks)
+        state.wait_for_everyone()
+        if main:
+            _conclude(plan, say)
+        state.wait_for_everyone()
+    return _read(out)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A warm-up before it begins: its settings are checked, its problems and its model are loaded."""
+
+    recipe: Recipe
+    warm: WarmUp
+    training: sft.Settings
+    machine: sft.Machine
+    settings: dict[str, Any]
+    task_set: TaskSet
+    taught: list[Problem]
+    held_out: list[Problem]
+    source: str
+    model: Any
+    tokenizer: Any
+    out: Path
+
+
+def _plan(resolved: Resolved, out: Path, device: str, processes: int, data_dir: Path | str | None) -> _Plan:
+    recipe = resolved.recipe
+    warm = recipe.warm_up or WarmUp()
+    training = sft.Settings(
+        model=recipe.model,
+        data=str(out / SFT),
+        epochs=warm.epochs,
+        lr=warm.lr,
+        batch=warm.batch,
+        micro_batch=math.gcd(max(1, warm.batch // processes), recipe.micro_batch),
+        max_tokens=recipe.max_prompt_tokens + recipe.max_completion_tokens,
+        seed=recipe.seed,
+        lora_rank=recipe.lora.rank if recipe.lora else None,
+        max_completion_tokens=recipe.max_completion_tokens,
+        save_every=SAVE_EVERY,
+    )
+    training.check(processes)
+    task_set = load_taught(recipe, data_dir)
+    # Float32 whatever the recipe says of RL, where adapters may have a base in half precision.
+    model, tokenizer = load(recipe.model, device=device, dtype="float32")
+    taught, held_out = _divide(recipe, warm, task_set, tokenizer)
+    source = choose_source(warm, taught)
+    settings = asdict(training) | {
+        "kind": "warm-up",
+        "recipe": resolved.name,
+        "model_weights": identify(recipe.model),
+        "method": recipe.method,
+        "prompt_text": prompt_of(recipe).text,
+        "temperature": recipe.temperature,
+        "task": task_set.provenance(),
+        "warm_up": warm.model_dump(mode="json"),
+        "source": source,
+    }
+    # The data lies in this folder, wherever that is; how a batch is cut depends on the number of processes.
+    del settings["data"], settings["micro_batch"]
+    machine = sft.Machine(device, bf16=computes_in_bf16(recipe, device))
+    return _Plan(
+        recipe, warm, training, machine, settings, task_set, taught, held_out, source, model, tokenizer, out
+    )
+
+
+def load_taught(recipe: Recipe, data_dir: Path | str | None = None) -> TaskSet:
+    """The problems of a warm-up: another draw from what the recipe trains on."""
+    warm = recipe.warm_up or WarmUp()
+    try:
+        task_set = load_with(
+            recipe.task,
+            recipe.split,
+            size=warm.examples + warm.held_out,
+            seed=recipe.data_seed + 1,
+            data_dir=data_dir,
+            verifier=None,
+            settings=recipe.task_settings,
+        )
+        check_problems(task_set.problems)
+    except RlcrError as error:
+        sizes = f"warm_up.examples={warm.examples}, warm_up.held_out={warm.held_out}"
+        raise RlcrError(f"warm-up ({sizes}): {error}") from None
+    return task_set
+
+
+def _divide(
+    recipe: Recipe, warm: WarmUp, task_set: TaskSet, tokenizer: Any
+) -> tuple[list[Problem], list[Problem]]:
+    """The problems to teach from, and those to measure on: drawn, since a file may be sorted."""
+    fitting = measure_problems(recipe, task_set, tokenizer).problems
+    if len(fitting) <= warm.held_out:
+        raise RlcrError(
+            f"warm-up: only {len(fitting):,} of {len(task_set.problems):,} prompts are no longer than"
+            f" max_prompt_tokens = {recipe.max_prompt_tokens}: raise the limit"
+        )
+    order = np.random.default_rng([recipe.seed % 2**32, 23]).permutation(len(fitting))
+    shuffled = [fitting[place] for place in order]
+    return shuffled[warm.held_out :], shuffled[: warm.held_out]
+
+
+def _check_whole_weights() -> None:
+    for flag, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
+        if parse_flag_from_env(flag):
+            raise RlcrError(
+                f"a warm-up does not go with weights that {name} shards: `rlcr warm-up RECIPE --out WARM` in"
+                " one process first, then train with model=WARM/model"
+            )
+
+
+# --- the steps --------------------------------------------------------------------------------------
+
+
+def _prepare(plan: _Plan, say: Say) -> None:
+    """Measure, and write the responses to train on, as far as an earlier go has not."""
+    recipe, out = plan.recipe, plan.out
+    sampler = LocalSampler(
+        plan.model, plan.tokenizer, name=recipe.model, fingerprint=plan.settings["model_weights"]
+    )
+    report = _read(out)
+    if "before" not in report:
+        shared = overlap(tuple(plan.taught), tuple(plan.held_out))
+        report = {
+            "settings": plan.settings,
+            "questions_in_both": len(shared.exact) + len(shared.normalised),
+            "before": measure(recipe, sampler, plan.held_out),
+        }
+        _write(out, report)
+    say(f"before the warm-up, {describe(report['before'])}")
+    if (out / SFT).exists():
+        return
+    counts: dict[str, Any] = {"problems": len(plan.taught)}
+    if plan.source == "solutions":
+        worked = solutions(plan.taught)
+    else:
+        worked, sampled = samples(recipe, plan.task_set, plan.taught, sampler, out, _room(plan))
+        counts |= sampled
+    lines, left_out = rows(recipe, plan.warm, worked)
+    if not lines:
+        raise RlcrError(
+            f"{out}: no response to teach from: {_listed(counts)}{', ' * bool(left_out)}{_listed(left_out)};"
+            " choose easier problems, or a task with worked solutions"
+        )
+    _write(out, report | {"responses": counts | {"kept": len(lines), "left_out": left_out}})
+    write_whole(out / SFT, map(json_line, lines))
+
+
+def _teach(plan: _Plan, say: Say, callbacks: Sequence[Any]) -> None:
+    training, out = plan.training, plan.out
+    lines = list(read_lines(out / SFT))
+    data = sft.make_examples(
+        lines, plan.model, plan.tokenizer, training.max_tokens, training.max_completion_tokens
+    )
+    long = f" ({len(data[1]):,} more are too long)" if data[1] else ""
+    say(f"training on {len(data[0]):,} responses {SOURCES[plan.source]}{long}")
+    cut = {"micro_batch": training.micro_batch, "data_sha256": file_sha256([out / SFT])}
+    sft.fit(
+        training,
+        plan.model,
+        plan.tokenizer,
+        data,
+        out,
+        resolved=plan.settings | cut,
+        about=_ABOUT,
+        machine=plan.machine,
+        callbacks=[_Told(say), *callbacks],
+    )
+
+
+class _Told(TrainerCallback):
+    """Says now and then how far training is. In a terminal a bar does."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Every tenth update."""
+        if "loss" in (logs or {}) and state.global_step % 10 == 0 and args.disable_tqdm:
+            self._say(f"update {state.global_step} of {state.max_steps}, loss {logs['loss']:.3f}")
+
+
+def _conclude(plan: _Plan, say: Say) -> None:
+    """Measure again, with the model as it lies on disk."""
+    plan.model.to("cpu")  # where it is on a GPU, two of them may not fit
+    sampler = LocalSampler.load(plan.out / MODEL, device=plan.machine.device, dtype="float32")
+    after = measure(plan.recipe, sampler, plan.held_out)
+    trained = sft.read_report(plan.out)
+    facts = {"counts": trained["counts"], "steps": trained["steps"], **run_facts(_PACKAGES)}
+    _write(plan.out, _read(plan.out) | {"after": after} | facts)
+    say(f"after the warm-up, {describe(after)}")
+
+
+def measure(recipe: Recipe, sampler: LocalSampler, problems: Sequence[Problem]) -> dict[str, Any]:
+    """How many responses are well-formed, and how many of these right: sampled and read as RL does it."""
+    prompt = prompt_of(recipe)
+    requests = [Request(problem.id, tuple(messages(prompt, problem))) for problem in problems]
+    sampling = Sampling(recipe.max_completion_tokens, recipe.temperature, seed=recipe.seed)
+    completions = {completion.key: completion for completion in sampler.sample(requests, sampling)}
+    ordered = [completions[problem.id] for problem in problems]
+    scored = reward_of(recipe).score(
+        [completion.text for completion in ordered], list(problems), think_open=ordered[0].think_open
+    )
+    verdicts = zip(scored.responses, scored.verdicts, strict=True)
+    faults = Counter(response.fault for response in scored.responses if response.fault)
+    return {
+        "responses": len(ordered),
+        "well_formed": sum(response.well_formed for response in scored.responses),
+        "right": sum(response.well_formed and verdict.correct is True for response, verdict in verdicts),
+        "unscorable": sum(verdict.outcome == "unscorable" for verdict in scored.verdicts),
+        "faults": dict(faults.most_common(3)),
+        "tokens_mean": sum(completion.completion_tokens for completion in ordered) / len(ordered),
+    }
+
+
+def describe(measured: dict[str, Any]) -> str:
+    """What was measured, in one line.
+
+    >>> describe({"responses": 100, "well_formed": 98, "right": 43})
+    'of 100 sampled responses to held-out problems 98 are well-formed, 43 of them right'
+    """
+    return (
+        f"of {measured['responses']:,} sampled responses to held-out problems {measured['well_formed']:,} are"
+        f" well-formed, {measured['right']:,} of them right"
+    )
+
+
+def _room(plan: _Plan) -> int:
+    """The tokens that tags, answer and the rest of a response take beside the steps."""
+    format, longest = get_method(plan.recipe.method).format, max(NEUTRAL, key=len)
+    texts = [render(format, Worked(problem, "", problem.gold[0]), 0.5, longest) for problem in plan.taught]
+    return 1 + max(map(len, plan.tokenizer(texts, add_special_tokens=False)["input_ids"]))
+
+
+def _read(out: Path) -> dict[str, Any]:
+    path = out / REPORT
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _write(out: Path, report: dict[str, Any]) -> None:
+    write_whole(out / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+
+
+def _listed(counts: dict[str, Any]) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in counts.items())
+
+
+def _nothing(line: str) -> None:
+    """Only the first process speaks."""
