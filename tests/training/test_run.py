@@ -18,8 +18,9 @@ from tests.tiny import writing_model, writing_tokenizer
 
 import rlcr
 from rlcr.errors import RlcrError
+from rlcr.evaluate import Settings, evaluate
 from rlcr.evaluate.methods import stored_method
-from rlcr.runs.store import locked
+from rlcr.runs.store import locked, open_run
 from rlcr.sample.loading import load
 from rlcr.training.measurements import read_updates
 from rlcr.training.rollouts import read_rollouts
@@ -149,6 +150,20 @@ def test_a_finished_run_leaves_a_model_that_knows_its_method(recipe: Path, tmp_p
     assert [line["update"] for line in result.evals] == [1, 2]
     # Nothing this model writes has a confidence that can be scored, or else the best is kept.
     assert (result.best is not None) == any(line["ece"] is not None for line in result.evals)
+
+
+def test_a_model_is_evaluated_with_the_prompt_file_it_was_trained_with(recipe: Path, tmp_path: Path) -> None:
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("Use the tags think, answer, analysis and confidence.\n")
+    options: dict[str, Any] = {"prompt": str(prompt), "updates": 1, "eval_every": 1, "eval_size": 2}
+    result = rlcr.train(str(recipe), out=tmp_path / "run", **options)
+    asked = open_run(tmp_path / "run" / "evals" / "update-000001").settings["prompt_text"]
+    assert asked == prompt.read_text().strip()
+    model = str(result.model)
+    for method in (None, "rlcr", "base"):
+        out = tmp_path / f"eval-{method}"
+        evaluate(Settings(model, ("arms",), method=method, limit=1, max_tokens=4), out)
+        assert (open_run(out).settings["prompt_text"] == asked) == (method != "base")
 
 
 def test_lora_is_merged_into_an_ordinary_folder(recipe: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlcr.errors import RlcrError, nearest
@@ -25,6 +25,8 @@ FORCED_TOKENS = {"answer": 50, "confidence": 20}
 
 #: Beside the weights of a trained model: the method it was trained for.
 METHOD_FILE = "rlcr.json"
+#: Likewise, the prompt it was trained with, where that was the user's own.
+PROMPT_FILE = "rlcr-prompt.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,16 @@ def get_method(name: str) -> Method:
 
 
 def stored_method(model: str) -> Method | None:
-    """The method that a training run stored with its checkpoint, if the model is such a folder."""
+    """The method that a training run stored with its model, with its own prompt if it had one; else None."""
     path = Path(model) / METHOD_FILE
     if not path.is_file():
         return None
     try:
-        return get_method(json.loads(path.read_text(encoding="utf-8"))["method"])
+        method = get_method(json.loads(path.read_text(encoding="utf-8"))["method"])
     except (ValueError, KeyError, TypeError):
         raise RlcrError(f'{path}: expected {{"method": NAME}}; give --method instead') from None
+    prompt = path.with_name(PROMPT_FILE)
+    return replace(method, prompt=str(prompt)) if prompt.is_file() else method
 
 
 def needs_answer(response: Response) -> bool:

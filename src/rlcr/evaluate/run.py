@@ -5,6 +5,7 @@ From Python the same is :func:`evaluate`; :func:`rescore` grades a finished run 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -237,7 +238,11 @@ def write_results(run: Run) -> Results:
 
 def _method(settings: Settings) -> Method:
     if settings.method:
-        return get_method(settings.method)
+        named = get_method(settings.method)
+        with contextlib.suppress(RlcrError):  # of a file that cannot be read; it is not needed
+            stored = stored_method(settings.model)
+            return stored if stored and stored.name == named.name else named
+        return named
     stored = stored_method(settings.model)
     if stored is None:
         raise RlcrError(

@@ -19,7 +19,7 @@ from rlcr.problem import Problem
 from rlcr.prompts import Prompt, load_prompt, messages
 from rlcr.sample.tokens import encode_prompts
 from rlcr.tasks import TaskSet, load_at_most, load_with, overlap
-from rlcr.training.recipes.checks import check_problems, held_out_task, prompt_of
+from rlcr.training.recipes.checks import check_problems, held_out_task, own_prompt, prompt_of
 from rlcr.training.recipes.settings import Recipe
 
 #: The share of prompts over the limit that is put up with.
@@ -151,8 +151,8 @@ def check_positions(
         )
     if held_out is None:
         return
-    method = get_method(recipe.method)  # evaluation asks with the method's prompt, not the recipe's own
-    prompt = load_prompt(method.prompt, format=method.format)
+    method = get_method(recipe.method)
+    prompt = own_prompt(recipe) or load_prompt(method.prompt, format=method.format)
     longest = max(len(one.ids) for one in render_prompts(prompt, held_out.problems, tokenizer))
     if longest >= positions:
         raise RlcrError(

@@ -19,6 +19,7 @@ from rlcr.evaluate.results import load_results
 from rlcr.runs.store import RESULTS
 from rlcr.sample.local import LocalSampler
 from rlcr.tasks import TaskSet
+from rlcr.training.recipes.checks import own_prompt
 from rlcr.training.saving import BEST, save_model
 
 #: Whether more is better.
@@ -53,7 +54,14 @@ class HeldOut(TrainerCallback):
         model.train(training)
         now = self._value(self.history()[-1])
         if now is not None and all(value is None or now > value for value in before):
-            save_model(model, self.trainer.processing_class, self.out / BEST, method=self.recipe.method)
+            recipe = self.recipe
+            save_model(
+                model,
+                self.trainer.processing_class,
+                self.out / BEST,
+                method=recipe.method,
+                prompt=own_prompt(recipe),
+            )
 
     def _settings(self) -> Settings:
         recipe = self.recipe
@@ -61,6 +69,7 @@ class HeldOut(TrainerCallback):
             model=str(self.out),
             tasks=(self.task_set.task,),
             method=recipe.method,
+            prompt=recipe.prompt if own_prompt(recipe) else None,
             split=recipe.eval_split,
             limit=recipe.eval_size,
             max_tokens=recipe.max_completion_tokens,

@@ -42,6 +42,7 @@ from rlcr.training.recipes.checks import (
     check_micro_batch,
     check_out,
     check_start,
+    own_prompt,
     reward_of,
 )
 from rlcr.training.recipes.settings import Recipe
@@ -158,7 +159,9 @@ def _train(
     best = out / BEST if (out / BEST).is_dir() else None
     if main:
         trained = trainer.accelerator.unwrap_model(trainer.model)
-        save_model(trained, tokenizer, out / MODEL, method=recipe.method, weights=weights)
+        save_model(
+            trained, tokenizer, out / MODEL, method=recipe.method, prompt=own_prompt(recipe), weights=weights
+        )
         for folder in [out / MODEL, *([best] if best else [])]:
             write_card(folder, resolved, task_set, held_out_set, read_updates(out / UPDATES), evals)
     PartialState().wait_for_everyone()

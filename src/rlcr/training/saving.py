@@ -10,8 +10,9 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from rlcr.evaluate.methods import METHOD_FILE
+from rlcr.evaluate.methods import METHOD_FILE, PROMPT_FILE
 from rlcr.files import writing
+from rlcr.prompts import Prompt
 from rlcr.training.recipes.settings import Lora
 
 #: Inside the folder of a run: the trained model, and the best by the held-out metric.
@@ -24,13 +25,14 @@ def save_model(
     folder: Path,
     *,
     method: str | None = None,
+    prompt: Prompt | None = None,
     weights: Any = None,
     texts: Mapping[str, str] | None = None,
 ) -> None:
     """Write a model with its tokenizer, adapters merged (in float32); a folder that was there is replaced.
 
-    ``method`` is the one that it was trained for, ``weights`` are given where processes hold a part each, and
-    ``texts`` are further files.
+    ``method`` is the one that it was trained for, ``prompt`` the user's own, if any; ``weights`` are given
+    where processes hold a part each, and ``texts`` are further files.
     """
     if hasattr(model, "merge_and_unload"):
         import torch
@@ -44,6 +46,8 @@ def save_model(
     texts = dict(texts or {})
     if method is not None:
         texts[METHOD_FILE] = json.dumps({"method": method}) + "\n"
+    if prompt is not None:
+        texts[PROMPT_FILE] = prompt.text + "\n"
     with writing(folder):
         model.save_pretrained(partial, state_dict=weights)
         tokenizer.save_pretrained(partial)

@@ -38,7 +38,7 @@ from typing import Any
 from rlcr.errors import RlcrError, need
 from rlcr.evaluate.methods import get_method
 from rlcr.files import file_sha256
-from rlcr.prompts import opens_think, render_messages
+from rlcr.prompts import Prompt, opens_think, render_messages
 from rlcr.runs.store import check_new, create_run, locked, open_run, read_lines, resume_run, write_whole
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Request, Sampling
@@ -165,13 +165,14 @@ def fit(
     *,
     resolved: dict[str, Any],
     about: Sequence[str],
+    prompt: Prompt | None = None,
     machine: Machine | None = None,
     callbacks: Sequence[Any] = (),
 ) -> dict[str, Any]:
     """Train on examples from where the run stands, and write the report and the model. The report.
 
     ``data`` is what :func:`make_examples` gave, ``resolved`` the settings as the run stores them, ``about``
-    the title and the lines under it in the model card.
+    the title and the lines under it in the model card, ``prompt`` the user's own, if any.
     """
     examples, too_long = data
     trainer = make_trainer(
@@ -189,7 +190,8 @@ def fit(
     if is_main():
         write_whole(out / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         trained, card = trainer.accelerator.unwrap_model(trainer.model), model_card(report, about)
-        save_model(trained, tokenizer, out / MODEL, method=resolved["method"], texts={"README.md": card})
+        texts = {"README.md": card}
+        save_model(trained, tokenizer, out / MODEL, method=resolved["method"], prompt=prompt, texts=texts)
         # They are several times the size of the model, and nothing needs them now.
         shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return report

@@ -110,7 +110,7 @@ class Learner:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class SampledBatch:
     """What the model wrote."""
 
     batch: Batch
@@ -119,10 +119,10 @@ class Sampled:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredBatch:
     """What was read in it, and what it is worth."""
 
-    sampled: Sampled
+    sampled: SampledBatch
     responses: list[Response]
     spans: list[list[Span]]
     """Of the tokens of each completion."""
@@ -199,7 +199,7 @@ def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
 # --- sample and score -------------------------------------------------------------------------------
 
 
-def sample(learner: Learner, batch: Batch, verdicts: EarlyVerdicts) -> Sampled:
+def sample(learner: Learner, batch: Batch, verdicts: EarlyVerdicts) -> SampledBatch:
     """Completions of the batch. Answers whose verification takes long go to it as soon as they are there."""
     completions: list[list[int]] = [[] for _ in batch.examples]
     for row, ids in learner.sampler(batch):
@@ -213,10 +213,10 @@ def sample(learner: Learner, batch: Batch, verdicts: EarlyVerdicts) -> Sampled:
             f"update {batch.update}: a completion has no tokens, not even one that ends it;"
             f" look at the sampler ({learner.recipe.sampler})"
         )
-    return Sampled(batch, completions, [ids[-1] not in learner.ends for ids in completions])
+    return SampledBatch(batch, completions, [ids[-1] not in learner.ends for ids in completions])
 
 
-def score(learner: Learner, sampled: Sampled, verdicts: EarlyVerdicts) -> Scored:
+def score(learner: Learner, sampled: SampledBatch, verdicts: EarlyVerdicts) -> ScoredBatch:
     """Parse, verify and reward each completion, once."""
     completions, examples = sampled.completions, sampled.batch.examples
     if learner.recipe.credit == "all":
@@ -241,7 +241,7 @@ def score(learner: Learner, sampled: Sampled, verdicts: EarlyVerdicts) -> Scored
         tokens=[len(ids) for ids in completions],
         truncated=sampled.truncated,
     )
-    return Scored(sampled, scored.responses, spans, gather_object(own))
+    return ScoredBatch(sampled, scored.responses, spans, gather_object(own))
 
 
 def check_well_formed(rollouts: Sequence[Rollout]) -> None:
@@ -257,7 +257,7 @@ def check_well_formed(rollouts: Sequence[Rollout]) -> None:
 # --- credit -----------------------------------------------------------------------------------------
 
 
-def credit(learner: Learner, scored: Scored) -> list[Sample]:
+def credit(learner: Learner, scored: ScoredBatch) -> list[Sample]:
     """The completions of this process, with an advantage for each token and which of them count."""
     sampled, recipe, weights = scored.sampled, learner.recipe, learner.reward.weights
     batch = sampled.batch

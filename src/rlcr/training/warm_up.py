@@ -62,7 +62,7 @@ from rlcr.training.data import measure_problems
 from rlcr.training.embedded import EMBEDDED, build
 from rlcr.training.preflight.device import computes_in_bf16, device_of
 from rlcr.training.recipes import Resolved
-from rlcr.training.recipes.checks import check_problems, check_start, prompt_of, reward_of
+from rlcr.training.recipes.checks import check_problems, check_start, own_prompt, prompt_of, reward_of
 from rlcr.training.recipes.settings import Recipe, WarmUp
 from rlcr.training.saving import MODEL
 from rlcr.training.sft_data import SFT
@@ -322,6 +322,7 @@ def _teach(plan: _Plan, say: Say, callbacks: Sequence[Any]) -> None:
         out,
         resolved=plan.settings | cut,
         about=_ABOUT,
+        prompt=own_prompt(plan.recipe),
         machine=plan.machine,
         callbacks=[_Told(say), *callbacks],
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rlcr.errors import RlcrError, nearest, not_installed
 from rlcr.evaluate.methods import get_method
 from rlcr.problem import Problem
-from rlcr.prompts import Prompt, load_prompt
+from rlcr.prompts import PROMPTS, Prompt, load_prompt
 from rlcr.response import get_format
 from rlcr.reward import REWARDS, Reward, get_reward
 from rlcr.tasks import get_task, is_built_file
@@ -77,6 +77,14 @@ def prompt_of(recipe: Recipe) -> Prompt:
             f" model will be read, has {_tags(method.format)}"
         )
     return prompt
+
+
+def own_prompt(recipe: Recipe) -> Prompt | None:
+    """The user's own prompt file, with which the model is evaluated too; None for prompts of this package.
+
+    Those may be for training alone: a model that was trained to abstain is evaluated being told never to.
+    """
+    return None if recipe.prompt is None or recipe.prompt in PROMPTS else prompt_of(recipe)
 
 
 def reward_of(recipe: Recipe) -> Reward:
