@@ -145,7 +145,7 @@ def test_a_file_is_a_column_by_ids(tmp_path: Path) -> None:
     table.write_text('{"name": "words/0-1", "p": [0.25, 0.75]}\n{"name": "other", "p": 0.5}\n')
     options = Options(file=table, field="p", id_field="name")
     added = add_column(folder, "file", options)
-    assert (added.name, added.made["missing"]) == ("mine", 4)
+    assert (added.name, added.provenance["missing"]) == ("mine", 4)
     assert read_column(folder, "mine")["words/0-1", 1] == 0.75
     table.write_text('{"name": "other", "p": 0.5}\n')
     with pytest.raises(RlcrError, match="none of its ids"):

@@ -57,7 +57,7 @@ def test_the_hybrid_is_the_mean_unless_it_may_learn(tmp_path: Path) -> None:
     stated, agreed = rows.column("verbalised"), rows.aligned(agreement(rows))
     assert rows.column("hybrid") == pytest.approx((stated + agreed) / 2)
     learned = add_column(folder, "hybrid", Options(train=folder), "learned")
-    assert learned.made["folds"] == 5
+    assert learned.provenance["folds"] == 5
     assert not np.isnan(rows.column("learned")).any()
 
 
@@ -134,7 +134,7 @@ def test_rows_of_questions_that_were_learned_from_get_no_confidence(tmp_path: Pa
             file.writelines(line.replace("words/1-0", "words/new") for line in lines)
     run = (test / "run.json").read_text()
     (test / "run.json").write_text(run.replace('"size": 60', '"size": 61'))
-    made = add_column(test, "platt", Options(train=train)).made
+    made = add_column(test, "platt", Options(train=train)).provenance
     assert made["left_out"] == 2
     column = read_column(test, "platt")
     assert [key for key, value in column.items() if value is None] == [("words/new", 0), ("words/new", 1)]

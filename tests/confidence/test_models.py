@@ -51,10 +51,10 @@ def test_the_probe_reaches_the_optimum(tmp_path: Path, checkpoint: str) -> None:
     added = add_column(folder, "probe", Options(device="cpu"))
     rows = read_rows(folder)
     assert excess(rows, rows.column("probe")) < 0.01
-    assert added.made["cost"]["passes"] == 1000
+    assert added.provenance["cost"]["passes"] == 1000
     # What the responses share was read once: fewer tokens than there are.
     again = add_column(folder, "probe", Options(device="cpu", model=checkpoint), "again")
-    assert again.made["embeddings"] == added.made["embeddings"]
+    assert again.provenance["embeddings"] == added.provenance["embeddings"]
     assert len(list((folder / "confidence" / "embeddings").glob("*.npy"))) == 1
 
 
@@ -85,7 +85,7 @@ def test_the_classifier_reaches_the_optimum(tmp_path: Path, checkpoint: str, los
     added = add_column(test, "classifier", Options(classifier=tmp_path / "classifier"))
     rows = read_rows(test)
     assert excess(rows, rows.column("classifier")) < 0.01
-    assert added.made["left_out"] == 0
+    assert added.provenance["left_out"] == 0
 
 
 def test_a_classifier_says_nothing_of_questions_it_has_seen(tmp_path: Path, checkpoint: str) -> None:

@@ -53,10 +53,10 @@ def add(
 
     with progress_bar("embedding") as progress:
         options = Options(train, of, model, layer, classifier, file, field, id_field, device, dtype, progress)
-        made = add_columns(run, [part.strip() for part in source.split(",")], options, name)
-    for added in made:
+        columns = add_columns(run, [part.strip() for part in source.split(",")], options, name)
+    for added in columns:
         print(added.path)
-        for key, value in added.made.items():
+        for key, value in added.provenance.items():
             if key not in ("source", "settings"):
                 print(f"  {key}: {value if isinstance(value, str) else json.dumps(value)}")
 
@@ -83,11 +83,11 @@ def compare(
     from rlcr.cli.show.columns import print_columns
     from rlcr.confidence.comparison import compare_columns
 
-    found = compare_columns(run, resamples=resamples)
+    comparison = compare_columns(run, resamples=resamples)
     if as_json:
-        print(json.dumps(found.to_dict()))
+        print(json.dumps(comparison.to_dict()))
     else:
-        print_columns(found)
+        print_columns(comparison)
 
 
 @app.command("train-classifier")
@@ -182,10 +182,10 @@ def import_(
     from rlcr.evaluate.importing import Table, import_run
 
     table = Table(completion, gold, question, id, correct)
-    found = import_run(
+    results = import_run(
         file, out, table, format=format, verifier=verifier, grading=grading, task=task, model=model
     )
     if as_json:
-        print(json.dumps(found.to_dict()))
+        print(json.dumps(results.to_dict()))
     else:
-        print_results(found)
+        print_results(results)

@@ -27,7 +27,7 @@ def quickstart(
     follow = _Follow([way.title for way in (work.START, *work.WAYS)])
     names = {way.name: way.title for way in (work.START, *work.WAYS)}
     try:
-        found = work.run(
+        finished = work.run(
             out, seed=seed, fresh=fresh, watch=lambda name, share, word: follow(names[name], share, word)
         )
     except KeyboardInterrupt:
@@ -35,8 +35,8 @@ def quickstart(
         raise
     finally:
         follow.close()
-    print(aligned_markdown(exact_table(found.exact)))
-    print(f"\nreport: {found.report}")
+    print(aligned_markdown(exact_table(finished.exact)))
+    print(f"\nreport: {finished.report}")
 
 
 class _Follow:

@@ -109,11 +109,11 @@ def embed_run(
         hidden = sampler.model.config.get_text_config().hidden_size
         with _mapped(path, (len(sequences), hidden)) as values:
             tokens = embed(sampler.model, sequences, chosen, values, token_budget, progress)
-            told = {"model": place, "weights": sampler.fingerprint, "layer": chosen, "tokens": tokens}
-            write_whole(path.with_suffix(".json"), json.dumps(told, indent=2) + "\n")
-    told = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            description = {"model": place, "weights": sampler.fingerprint, "layer": chosen, "tokens": tokens}
+            write_whole(path.with_suffix(".json"), json.dumps(description, indent=2) + "\n")
+    description = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     return Embeddings(
-        np.load(path, mmap_mode="r"), path, chosen, told["tokens"], sampler.fingerprint, checked=known
+        np.load(path, mmap_mode="r"), path, chosen, description["tokens"], sampler.fingerprint, checked=known
     )
 
 
@@ -150,17 +150,17 @@ def _tokenised(rows: Rows, sampler: Any) -> list[Sequence_]:
 @contextmanager
 def _mapped(path: Path, shape: tuple[int, int]) -> Iterator[np.ndarray]:
     """A new .npy file as an array that is written through; it has its name only once it is whole."""
-    made = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        values = np.lib.format.open_memmap(made, "w+", np.float32, shape)
+        values = np.lib.format.open_memmap(partial, "w+", np.float32, shape)
     try:
         yield values
         with writing(path):
             values.flush()
-            made.replace(path)
+            partial.replace(path)
     finally:
-        made.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def embed(

@@ -73,8 +73,8 @@ class Rows:
 
     def to_column(self, values: NDArray[np.floating]) -> Column:
         """Values in the order of the rows as a column; NaN becomes none."""
-        told = [None if np.isnan(value) else float(value) for value in values]
-        return dict(zip(self.keys, told, strict=True))
+        confidences = [None if np.isnan(value) else float(value) for value in values]
+        return dict(zip(self.keys, confidences, strict=True))
 
     def counts(self) -> dict[str, int]:
         """Rows by verdict: an imbalance of classes should be seen."""
@@ -162,6 +162,6 @@ def cost(passes: int = 0, tokens: int = 0, *, completions: int) -> dict[str, int
     return {"passes": passes, "tokens": tokens, "completions": completions}
 
 
-def made(source: str, spent: dict[str, int], **told: Any) -> dict[str, Any]:
+def column_provenance(source: str, spent: dict[str, int], **details: Any) -> dict[str, Any]:
     """The provenance of a column."""
-    return {"source": source, "cost": spent, **told}
+    return {"source": source, "cost": spent, **details}

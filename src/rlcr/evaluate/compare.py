@@ -70,28 +70,28 @@ def compare_runs(
         notes.append(f"{task}: {sizes}, not all the same; the pairs are those with the same id and content")
     same = _same_problems(a, b) if other else None
     answers_a, answers_b = (_by_task(run, read_column(run, confidence), same) for run in (a, b))
-    found = {
+    compared = {
         task: _compare(task, answers_a.get(task, _Answers()), answers_b.get(task, _Answers()), resamples)
         for task in shared
     }
-    return RunComparison(found, tuple(notes))
+    return RunComparison(compared, tuple(notes))
 
 
 def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
     for name in _SETTINGS:
         if (was := a.get(name)) != (now := b.get(name)):
-            yield f"{name}: {_told(was)} against {_told(now)}"
+            yield f"{name}: {_setting_text(was)} against {_setting_text(now)}"
     if a["prompt_text"] != b["prompt_text"]:
         names = f"{a['prompt']} against {b['prompt']}"
         yield f"prompt: {names}" + (", which has another text" if a["prompt"] == b["prompt"] else "")
 
 
-def _told(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     """A setting in words. Of an adaptive run only the first round is compared."""
     if not isinstance(value, Mapping):
         return str(value)
-    told = ", ".join(f"{name} {setting}" for name, setting in value.items())
-    return f"{told} (compared by the first {value['first']} samples)" if "first" in value else told
+    settings = ", ".join(f"{name} {setting}" for name, setting in value.items())
+    return f"{settings} (compared by the first {value['first']} samples)" if "first" in value else settings
 
 
 def _same_problems(a: Run, b: Run) -> set[str]:

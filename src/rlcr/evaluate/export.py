@@ -26,10 +26,10 @@ def export(folder: Path, out: Path) -> list[Path]:
     if (out / RUN).exists():
         raise RlcrError(f"{out}: is a run; its own results would be replaced. Choose another --out")
     results = {
-        "results": {task: _results(task, found["metrics"]) for task, found in measured["tasks"].items()},
+        "results": {task: _results(task, results["metrics"]) for task, results in measured["tasks"].items()},
         "n-samples": {
-            task: {"original": _asked(measured, task), "effective": found["n"]}
-            for task, found in measured["tasks"].items()
+            task: {"original": _asked(measured, task), "effective": results["n"]}
+            for task, results in measured["tasks"].items()
         },
         "higher_is_better": {
             task: {_NAMES.get(m, m): m in ("accuracy", "auroc") for m in _METRICS}
@@ -66,14 +66,14 @@ def _file_names(tasks: Iterable[str]) -> dict[str, str]:
 
 
 def _results(task: str, metrics: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"alias": task}
+    exported: dict[str, Any] = {"alias": task}
     for metric in _METRICS:
         name, estimate = _NAMES.get(metric, metric), metrics[metric]
         interval = estimate.get("ci95")
-        found[f"{name},none"] = estimate["value"]
+        exported[f"{name},none"] = estimate["value"]
         low, high = interval if interval and None not in interval else (None, None)
-        found[f"{name}_stderr,none"] = None if low is None else (high - low) / 4
-    return found
+        exported[f"{name}_stderr,none"] = None if low is None else (high - low) / 4
+    return exported
 
 
 def _samples(run: Run, task: str) -> Any:

@@ -67,7 +67,7 @@ def import_run(
     check_new(out)
     problems: list[Problem] = []
     raw: list[Sampled] = []
-    told: list[bool | None] = []
+    given: list[bool | None] = []
     for number, row in enumerate(read_rows(path, table.columns())):
         name = str(row.cells[table.id]) if table.id else f"{task}/{number}"
         problem = Problem(name, _text(row, table.question), row.texts(table.gold), verifier)
@@ -78,7 +78,7 @@ def import_run(
             for sample, text in enumerate(texts)
         ]
         if table.correct:
-            told += _verdicts(row, table.correct, len(texts))
+            given += _verdicts(row, table.correct, len(texts))
     check_ids(problems, str(path))
     settings = _settings(path, task, problems, raw, model, verifier, grading)
     if table.correct:
@@ -88,7 +88,7 @@ def import_run(
             out, settings, {"grading": grading, "verifier": None, "judge": None}, run_facts(_PACKAGES)
         )
         write_problems(out / PROBLEMS, problems)
-        write_whole(run.records_path, _lines(raw, problems, told, grading))
+        write_whole(run.records_path, _lines(raw, problems, given, grading))
         return write_results(run)
 
 
@@ -110,13 +110,13 @@ def _verdicts(row: Row, column: str, samples: int) -> list[bool | None]:
 
 
 def _lines(
-    raw: list[Sampled], problems: list[Problem], told: list[bool | None], grading: Grading
+    raw: list[Sampled], problems: list[Problem], given: list[bool | None], grading: Grading
 ) -> Iterator[str]:
     by_id = {problem.id: problem for problem in problems}
-    waiting, verdicts = iter(raw), iter(told)
+    waiting, verdicts = iter(raw), iter(given)
     while batch := list(islice(waiting, _BATCH)):
         for record in grade(batch, [by_id[completion.id] for completion in batch], grading, None):
-            if told:
+            if given:
                 right = next(verdicts)
                 outcome = "unscorable" if right is None else "correct" if right else "wrong"
                 reason = "the table gives no verdict" if right is None else ""

@@ -125,8 +125,8 @@ class Results:
         """What takes the ground from under the numbers: tasks with many unscorable answers."""
         asked = {name: (task.unscorable, task.completions) for name, task in self.tasks.items()}
         asked |= {name: (reasons, sum(reasons.values())) for name, reasons in self.unscored.items()}
-        found = {name: unscorable_warning(*counts) for name, counts in asked.items()}
-        return [f"{name}: {warning}" for name, warning in found.items() if warning]
+        warnings = {name: unscorable_warning(*counts) for name, counts in asked.items()}
+        return [f"{name}: {warning}" for name, warning in warnings.items() if warning]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""

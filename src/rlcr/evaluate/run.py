@@ -183,8 +183,8 @@ def rescore(
         how: Grading = grading or run.graded["grading"]
         verifier = verifier or run.graded["verifier"]
         named = _judge_of(run, judge)
-        if verifier is None and (told := run.settings.get("verdicts")):
-            raise RlcrError(f"{run.folder}: its verdicts are {told}; --verifier NAME grades it anew instead")
+        if verifier is None and (verdicts := run.settings.get("verdicts")):
+            raise RlcrError(f"{run.folder}: its verdicts are {verdicts}; --verifier NAME grades it again")
         problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
         if verifier:
             problems = {name: replace(problem, verifier=verifier) for name, problem in problems.items()}

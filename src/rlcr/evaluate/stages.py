@@ -194,9 +194,9 @@ class _Session:
 
     def _fail(self, failure: Failure) -> None:
         """Write down samples that the model would not give. They are asked for again only on request."""
-        told = {"task": self._evaluation.task_of[failure.key]} | failure.told()
+        described = {"task": self._evaluation.task_of[failure.key]} | failure.to_dict()
         with closing(Appender(self._run.folder / FAILED)) as file:
-            file.write({"id": failure.key, "sample": sample, **told} for sample in failure.samples)
+            file.write({"id": failure.key, "sample": sample, **described} for sample in failure.samples)
         for sample in failure.samples:
             self._done.add((failure.key, sample))
             if self._watch:
@@ -250,11 +250,11 @@ class _Session:
         return draft
 
     def _answer_logprobs(self, completion: Completion) -> dict[Grading, list[float]]:
-        found: dict[Grading, list[float]] = {}
+        logprobs: dict[Grading, list[float]] = {}
         for grading in get_args(Grading):
             response = read_response(completion.text, self._format, grading, completion.think_open)
-            found[grading] = completion.logprobs_of(answer_span(response)) if response.answer else []
-        return found
+            logprobs[grading] = completion.logprobs_of(answer_span(response)) if response.answer else []
+        return logprobs
 
     def _advance(self, draft: _Draft) -> None:
         """Grade a draft that has all it needs, as soon as there are enough of them."""
@@ -354,8 +354,8 @@ def _greedy(stage: str) -> Sampling:
 def _to_reply(stage: str, draft: _Draft, completion: Completion, next_stage: str | None) -> dict[str, Any]:
     reply: dict[str, Any] = {"id": draft.problem.id, "sample": draft.sample, "stage": stage}
     if stage != "response":
-        told = {"text": completion.text, "tokens": completion.completion_tokens}
-        return reply | told | {"answer_logprobs": draft.answer_logprobs}
+        read = {"text": completion.text, "tokens": completion.completion_tokens}
+        return reply | read | {"answer_logprobs": draft.answer_logprobs}
     names = ("text", "think_open", "finish_reason", "tokens", "prompt_tokens", "logprob", "seconds")
     kept = {name: getattr(draft, name) for name in (*names, "response_tokens", "answer_logprobs")}
     # Wanted only to continue from.

@@ -101,19 +101,19 @@ def sample_analyses(
             # What earlier analyses were worth stays until there is more to tell.
             write_whole(folder / SETTINGS, json.dumps(before | {"settings": settings}, indent=1) + "\n")
             refused = _sample(run, begun, settings, sampler, progress)
-        found = {"settings": settings, **measure_analyses(run, read_analyses(run))}
-        found["responses without a closed answer"] = lost
-        found["analyses refused"] = refused
-        write_derived(run, SETTINGS, found, [ANALYSES])
-        return found
+        measured = {"settings": settings, **measure_analyses(run, read_analyses(run))}
+        measured["responses without a closed answer"] = lost
+        measured["analyses refused"] = refused
+        write_derived(run, SETTINGS, measured, [ANALYSES])
+        return measured
 
 
 def read_analyses(run: Run) -> dict[Key, list[float | None]]:
     """The confidences of all analyses of each response that has any."""
-    found: dict[Key, dict[int, float | None]] = {}
+    confidences: dict[Key, dict[int, float | None]] = {}
     for line in read_lines(run.folder / ANALYSES):
-        found.setdefault((line["id"], line["sample"]), {})[line["analysis"]] = line["confidence"]
-    return {key: [by[k] for k in sorted(by)] for key, by in found.items()}
+        confidences.setdefault((line["id"], line["sample"]), {})[line["analysis"]] = line["confidence"]
+    return {key: [by[k] for k in sorted(by)] for key, by in confidences.items()}
 
 
 def access_of(folder: Path, device: str | None = None, dtype: str | None = None) -> Access:
@@ -192,8 +192,8 @@ def _begun(run: Run, answers: int) -> tuple[list[_Begun], int]:
         if prefix is None:
             lost += 1
         else:
-            told = {name: getattr(record, name) for name in ("id", "sample", "format", "think_open")}
-            kept.append(told | {"prefix": prefix})
+            origin = {name: getattr(record, name) for name in ("id", "sample", "format", "think_open")}
+            kept.append(origin | {"prefix": prefix})
     if not kept:
         raise RlcrError(f"{run.folder}: none of {lost:,} responses has a closed answer to go on from")
     return kept, lost

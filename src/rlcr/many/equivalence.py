@@ -114,8 +114,8 @@ class _Question:
             known = forms.setdefault(form.key, form)
             if (len(form.text), form.text) < (len(known.text), known.text):
                 forms[form.key] = form
-        found = list(forms.values())
-        return cls(answers, form_of, found, _open_pairs(found), list(range(len(found))))
+        distinct = list(forms.values())
+        return cls(answers, form_of, distinct, _open_pairs(distinct), list(range(len(distinct))))
 
     def undecided(self, turned: bool) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
         """Pairs of texts, gold and answer, to ask the verifier about, with the places of their forms."""
@@ -140,12 +140,12 @@ class _Question:
     def numbers(self) -> list[int]:
         group_of = {form.key: group for form, group in zip(self.forms, self.group_of, strict=True)}
         renumbered: dict[int, int] = {}
-        found = []
+        numbers = []
         for answer in self.answers:
             form = self.form_of.get(answer.strip()) if answer else None
             place = None if form is None else group_of[form.key]
-            found.append(NO_GROUP if place is None else renumbered.setdefault(place, len(renumbered)))
-        return found
+            numbers.append(NO_GROUP if place is None else renumbered.setdefault(place, len(renumbered)))
+        return numbers
 
 
 def _open_pairs(forms: Sequence[_Form]) -> list[tuple[int, int]]:

@@ -122,9 +122,9 @@ def make_pool(
     shape = len(size_Q), int(size_Q.max())
     group_QM, verdict_QM = np.full(shape, -1, np.int64), np.full(shape, WRONG, np.int64)
     scores = np.full((2, *shape), np.nan)
-    for q, (row, told) in enumerate(zip(groups, outcomes, strict=True)):
+    for q, (row, verdicts) in enumerate(zip(groups, outcomes, strict=True)):
         group_QM[q, : len(row)] = row
-        verdict_QM[q, : len(row)] = told
+        verdict_QM[q, : len(row)] = verdicts
         scores[0, q, : len(row)] = np.array(confidences[q], np.float64)
         if likelihoods is not None:
             scores[1, q, : len(row)] = np.array(likelihoods[q], np.float64)
@@ -173,9 +173,7 @@ def pools_of(run: Run, records: Iterable[Record], confidence: str = VERBALISED) 
 
 
 def _pool(
-    asked: Mapping[str, list[Record]],
-    problems: Mapping[str, Problem],
-    column: Mapping[Key, float | None],
+    asked: Mapping[str, list[Record]], problems: Mapping[str, Problem], column: Mapping[Key, float | None]
 ) -> Pool:
     ids = sorted(asked)
     rows = [sorted(asked[name], key=lambda record: record.sample) for name in ids]

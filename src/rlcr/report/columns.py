@@ -45,22 +45,22 @@ def section_of(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table], Fi
     if not isinstance(tasks, Mapping):
         return [], None, [f"{run.label}: columns.json is not of the documented shape; {_COMPARE}"]
     tables, notes = column_tables(run, stored)
-    names = [str(row.get("name")) for found in tasks.values() for row in _results(found)]
+    names = [str(row.get("name")) for results in tasks.values() for row in _results(results)]
     figure, more = column_reliability(run, list(dict.fromkeys(names)))
     return tables, figure, [*notes, *more]
 
 
-def _results(found: Any) -> list[Mapping[str, Any]]:
-    return [row for row in found if isinstance(row, Mapping)] if isinstance(found, list) else []
+def _results(results: Any) -> list[Mapping[str, Any]]:
+    return [row for row in results if isinstance(row, Mapping)] if isinstance(results, list) else []
 
 
 def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
     """For each task a table of all columns and one of their differences; and what could not be read."""
     tables: list[Table] = []
-    told = stored.get("notes")
-    notes = [f"{run.label}: {note}" for note in (told if isinstance(told, list) else ())]
-    for task, found in stored["tasks"].items():
-        rows = _results(found)
+    stored_notes = stored.get("notes")
+    notes = [f"{run.label}: {note}" for note in (stored_notes if isinstance(stored_notes, list) else ())]
+    for task, results in stored["tasks"].items():
+        rows = _results(results)
         where = f"{run.label}, {task}"
         columns = (
             Heading("Confidence", numeric=False),
@@ -97,12 +97,12 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
 def _estimates(held: Any) -> list[Cell]:
     cells = []
     for name, _ in MEASURED:
-        found = held.get(name) if isinstance(held, Mapping) else None
-        found = found if isinstance(found, Mapping) else {}
-        ends = found.get("ci95")
+        stored = held.get(name) if isinstance(held, Mapping) else None
+        stored = stored if isinstance(stored, Mapping) else {}
+        ends = stored.get("ci95")
         low, high = ends if isinstance(ends, list) and len(ends) == 2 else (None, None)
-        estimate = map(number_of, (found.get("value"), low, high))
-        cells.append(estimate_cell(*estimate, note=str(found.get("note", ""))))
+        estimate = map(number_of, (stored.get("value"), low, high))
+        cells.append(estimate_cell(*estimate, note=str(stored.get("note", ""))))
     return cells
 
 

@@ -17,18 +17,7 @@ import numpy as np
 from rlcr import metrics
 from rlcr.report.fields import number_of
 from rlcr.report.reading import EvalRun, Floats, TrainingRun
-from rlcr.report.shapes import (
-    Axis,
-    Band,
-    Bars,
-    Figure,
-    Line,
-    Panel,
-    Stems,
-    axis,
-    number,
-    share_axis,
-)
+from rlcr.report.shapes import Axis, Band, Bars, Figure, Line, Panel, Stems, axis, number, share_axis
 from rlcr.scoring import RULES, Incentives, check_incentives
 
 _RISK_POINTS = 60
@@ -292,11 +281,7 @@ def _bucketed(update: Floats, values: Floats, points: int = _TRAINING_POINTS) ->
         return update, values, 1
     starts = np.arange(0, len(values), size)
     counts = np.diff(np.append(starts, len(values)))
-    return (
-        np.add.reduceat(update, starts) / counts,
-        np.add.reduceat(values, starts) / counts,
-        size,
-    )
+    return (np.add.reduceat(update, starts) / counts, np.add.reduceat(values, starts) / counts, size)
 
 
 _HELD_OUT = (("accuracy", "Accuracy"), ("auroc", "AUROC"), ("brier", "Brier score"), ("ece", "ECE"))
@@ -357,10 +342,10 @@ def _tasks(results: Mapping[str, Any]) -> Mapping[str, Any]:
 def estimate_of(task: Any, name: str) -> tuple[float | None, float, float]:
     """A metric's value and interval in the results of a task; None where there is none."""
     metrics_of = task.get("metrics") if isinstance(task, Mapping) else None
-    found = metrics_of.get(name) if isinstance(metrics_of, Mapping) else None
-    if not isinstance(found, Mapping):
+    stored = metrics_of.get(name) if isinstance(metrics_of, Mapping) else None
+    if not isinstance(stored, Mapping):
         return None, math.nan, math.nan
-    value, ends = number_of(found.get("value")), found.get("ci95")
+    value, ends = number_of(stored.get("value")), stored.get("ci95")
     low, high = map(number_of, ends) if isinstance(ends, list) and len(ends) == 2 else (math.nan, math.nan)
     if math.isnan(value) or math.isnan(low) or math.isnan(high):
         low = high = math.nan

@@ -27,11 +27,11 @@ def count_failed(folder: Path, records: Iterable[Key], first: float, notes: list
     except (RlcrError, UnicodeDecodeError, KeyError, TypeError):
         notes.append(f"{FAILED}: holds a line that is no failure; the rest of it is not counted")
     if reasons:
-        told = "; ".join(
+        counts = "; ".join(
             f"{count:,} x {reason}" for reason, count in Counter(reasons.values()).most_common(3)
         )
         notes.append(
             f"{len(reasons):,} of {len(reasons) + len(answered):,} completions failed and are in no number"
-            f" ({told}); `rlcr eval … --resume --retry-failed` asks for them again"
+            f" ({counts}); `rlcr eval … --resume --retry-failed` asks for them again"
         )
     return len(reasons)

@@ -42,19 +42,19 @@ def mapping_of(value: Any) -> dict[str, Any]:
 def read_json(path: Path, notes: list[str], advice: str = "") -> dict[str, Any] | None:
     """The object of a JSON file. Without the file, or with another thing in it, None and a note."""
     try:
-        found = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except FileNotFoundError:
         where = path.name if not path.parent.name.startswith("update-") else f"{path.parent.name}/{path.name}"
         notes.append(f"no {where}" + (f": {advice}" if advice else ""))
         return None
     except (ValueError, RecursionError):
-        found = None
+        value = None
     except OSError as error:
         raise RlcrError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         notes.append(f"{path.name} is not a JSON object; left out")
         return None
-    return found
+    return value
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, int]]:
@@ -64,10 +64,10 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, int]]
         with open(path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    found = json.loads(line)
+                    value = json.loads(line)
                 except (ValueError, RecursionError):
-                    found = None
-                yield number, found if isinstance(found, dict) else None, offset
+                    value = None
+                yield number, value if isinstance(value, dict) else None, offset
                 offset += len(line)
     except FileNotFoundError:
         return

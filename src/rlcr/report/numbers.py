@@ -94,19 +94,19 @@ def estimates_of(run: EvalRun, tasks: Sequence[str], notes: list[str]) -> list[E
         tasks
     ):
         stored = results["macro"]
-    found = [estimate_of(stored, name) for name in _METRICS]
-    if found[0][0] is not None:
+    estimates = [estimate_of(stored, name) for name in _METRICS]
+    if estimates[0][0] is not None:
         whys = [_note(stored, name) for name in _METRICS]
         return [
             Estimate(value, _end(low), _end(high), why)
-            for (value, low, high), why in zip(found, whys, strict=True)
+            for (value, low, high), why in zip(estimates, whys, strict=True)
         ]
     return _measured(run, tasks, notes)
 
 
 def _note(stored: Any, name: str) -> str:
-    found = stored["metrics"].get(name)
-    return str(found.get("note", "")) if isinstance(found, Mapping) else ""
+    estimate = stored["metrics"].get(name)
+    return str(estimate.get("note", "")) if isinstance(estimate, Mapping) else ""
 
 
 def _end(value: float) -> float | None:
@@ -132,10 +132,10 @@ def _measured(run: EvalRun, tasks: Sequence[str], notes: list[str]) -> list[Esti
             f"{run.label} has no results: measured here, from its records ({resamples:,} resamples)."
         )
     if len(summaries) == 1:
-        found = next(iter(summaries.values())).metrics
+        averages = next(iter(summaries.values())).metrics
     else:
-        found = metrics.macro_average(summaries).metrics
-    return [found[name] for name in _METRICS]
+        averages = metrics.macro_average(summaries).metrics
+    return [averages[name] for name in _METRICS]
 
 
 def _affordable(rows: int) -> int:
@@ -187,8 +187,8 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
             if not isinstance(others, Mapping) or not others:
                 continue
             for source, held in (("verbalised", stored), *others.items()):
-                found = [estimate_of(held, name) for name in _METRICS[1:]]
-                cells = [estimate_cell(*estimate) for estimate in found]
+                estimates = [estimate_of(held, name) for name in _METRICS[1:]]
+                cells = [estimate_cell(*estimate) for estimate in estimates]
                 rows.append((_run_cell(runs, run), Cell(task), Cell(str(source)), *cells))
     if not rows:
         return None
@@ -207,8 +207,8 @@ def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
     for run in trainings:
         for update, results in run.evals:
             for task, stored in (results.get("tasks") or {}).items():
-                found = [estimate_of(stored, name) for name in _METRICS]
-                cells = [estimate_cell(*estimate) for estimate in found]
+                estimates = [estimate_of(stored, name) for name in _METRICS]
+                cells = [estimate_cell(*estimate) for estimate in estimates]
                 rows.append(
                     (Cell(run.label, series=run.colour), Cell(f"{update:,}", update), Cell(task), *cells)
                 )

@@ -81,11 +81,7 @@ def write_report(
 
 
 def make_report(
-    found: Found,
-    trained_on: Sequence[str] = (),
-    *,
-    first: Sequence[Table] = (),
-    budget: int = samples.BUDGET,
+    found: Found, trained_on: Sequence[str] = (), *, first: Sequence[Table] = (), budget: int = samples.BUDGET
 ) -> Report:
     """Compute what the page shows."""
     evals, trainings = found.evals, found.trainings
@@ -165,8 +161,8 @@ def _columns(evals: list[EvalRun]) -> tuple[list[Section], list[str]]:
     notes: list[str] = []
     for run in evals:
         if stored := run.artefacts.get(COMPARISON):
-            made, figure, problems = columns.section_of(run, stored)
-            tables += made
+            compared, figure, problems = columns.section_of(run, stored)
+            tables += compared
             figures += [figure] if figure else []
             notes += problems
     if not tables:

@@ -110,8 +110,8 @@ class EvalRun:
 
     def task_hash(self, task: str) -> str | None:
         """The hash of the problems of a task, where the settings have it."""
-        found = mapping_of(mapping_of(self.settings.get("tasks")).get(task)).get("sha256")
-        return found if isinstance(found, str) else None
+        digest = mapping_of(mapping_of(self.settings.get("tasks")).get(task)).get("sha256")
+        return digest if isinstance(digest, str) else None
 
     @property
     def model(self) -> str:
@@ -132,11 +132,11 @@ class EvalRun:
 
     def problems(self, wanted: set[str]) -> dict[str, dict[str, Any]]:
         """The problems of these ids, as far as the run kept them."""
-        found: dict[str, dict[str, Any]] = {}
+        problems: dict[str, dict[str, Any]] = {}
         for _, problem, _ in read_objects(self.folder / PROBLEMS):
             if problem is not None and isinstance(name := problem.get("id"), str) and name in wanted:
-                found[name] = problem
-        return found
+                problems[name] = problem
+        return problems
 
 
 @dataclass
@@ -210,8 +210,8 @@ def read_runs(folders: Sequence[Path]) -> Found:
             evals.append(_read_eval(folder, f"{label}, evaluated" if is_training else label))
     own = len(evals)
     for training in trainings:
-        made = [number for number, run in enumerate(evals) if run.model_is_of(training.folder)]
-        training.colour, own = (made[0], own) if made else (own, own + 1)
+        own_evals = [number for number, run in enumerate(evals) if run.model_is_of(training.folder)]
+        training.colour, own = (own_evals[0], own) if own_evals else (own, own + 1)
     return Found(evals, trainings)
 
 
@@ -295,16 +295,16 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     return EvalRun(label, folder, settings, results, rows, artefacts, notes)
 
 
-def _results(found: dict[str, Any] | None) -> dict[str, Any] | None:
+def _results(results: dict[str, Any] | None) -> dict[str, Any] | None:
     """Results of which the upper parts are what they should be, whatever the file holds."""
-    if found is None:
+    if results is None:
         return None
-    macro, tasks = mapping_of(found.get("macro")), mapping_of(found.get("tasks"))
+    macro, tasks = mapping_of(results.get("macro")), mapping_of(results.get("tasks"))
     averaged = macro.get("tasks")
-    return found | {
+    return results | {
         "tasks": {name: dict(task) for name, task in tasks.items() if isinstance(task, Mapping)},
         "macro": macro if isinstance(averaged, list) else None,
-        "unscored": mapping_of(found.get("unscored")),
+        "unscored": mapping_of(results.get("unscored")),
     }
 
 

@@ -74,14 +74,14 @@ def cut(text: str) -> str:
 
 def select(runs: Sequence[EvalRun], budget: int = BUDGET) -> Selection:
     """Choose the samples of a page."""
-    found = Selection(total=sum(len(run.rows) for run in runs))
-    chooser = _Chooser(runs, found)
+    selection = Selection(total=sum(len(run.rows) for run in runs))
+    chooser = _Chooser(runs, selection)
     queues = [deque(queue) for queue in _worth_reading(runs)]
     taken = chooser.take_in_turn(queues, int(budget * _FIRST_SHARE))
     whole = chooser.take(_evenly(runs), budget)
     chooser.finish()
-    found.rule = _rule(runs, found, chooser, taken and whole)
-    return found
+    selection.rule = _rule(runs, selection, chooser, taken and whole)
+    return selection
 
 
 def _confidently_wrong(run: EvalRun) -> np.ndarray:
@@ -122,8 +122,8 @@ def _spread_order(n: int) -> np.ndarray:
 class _Chooser:
     """Takes rows, with their companions, until the budget is spent."""
 
-    def __init__(self, runs: Sequence[EvalRun], found: Selection) -> None:
-        self._runs, self._found = runs, found
+    def __init__(self, runs: Sequence[EvalRun], selection: Selection) -> None:
+        self._runs, self._selection = runs, selection
         self.chosen: set[tuple[int, int]] = set()
         self.spent = 0
         # For each run, the rows of a question: companions have its id and, if there is one, its sample.
@@ -172,7 +172,7 @@ class _Chooser:
         problem = self._problem(number, record)
         sample = {"r": number, "q": problem, **_sample(record, run)}
         self.chosen.add((number, row))
-        self._found.samples.append(sample)
+        self._selection.samples.append(sample)
         self.spent += len(safe_json(sample).encode()) + 1
 
     def _problem(self, number: int, record: Mapping[str, Any]) -> int:
@@ -182,15 +182,15 @@ class _Chooser:
         question = cut(question) if isinstance(question, str) else ""
         key = (task, name, question)
         if key not in self._numbers:
-            self._numbers[key] = len(self._found.problems)
+            self._numbers[key] = len(self._selection.problems)
             problem = {"t": cut(task), "i": cut(name), "x": question, "g": _gold(held)}
-            self._found.problems.append(problem)
+            self._selection.problems.append(problem)
             self.spent += len(safe_json(problem).encode()) + 1
         return self._numbers[key]
 
     def finish(self) -> None:
         """Samples in the order of the questions, and of the runs within one."""
-        self._found.samples.sort(key=lambda sample: (sample["q"], sample["s"], sample["r"]))
+        self._selection.samples.sort(key=lambda sample: (sample["q"], sample["s"], sample["r"]))
 
 
 class _Problems:
@@ -264,12 +264,12 @@ def _parts(record: Mapping[str, Any], run: EvalRun) -> list[list[str]]:
     return parts
 
 
-def _rule(runs: Sequence[EvalRun], found: Selection, chooser: _Chooser, whole: bool) -> list[str]:
-    if not found.total:
+def _rule(runs: Sequence[EvalRun], selection: Selection, chooser: _Chooser, whole: bool) -> list[str]:
+    if not selection.total:
         return ["The runs hold no records, so that there is nothing to read."]
-    shown = len(found.samples)
+    shown = len(selection.samples)
     cut_off = f"Of texts longer than {LONGEST:,} characters the middle is left out, with a note in its place."
-    if whole and shown == found.total:
+    if whole and shown == selection.total:
         return [f"All {shown:,} answers of the runs are here. {cut_off}"]
     first = f"confidently wrong (wrong with a confidence of at least {CONFIDENT:g}), the most confident first"
     kinds: dict[str, Callable[[EvalRun], np.ndarray]] = {
@@ -278,8 +278,8 @@ def _rule(runs: Sequence[EvalRun], found: Selection, chooser: _Chooser, whole: b
         "repaired": lambda run: run.rows.repaired > 0,
     }
     lines = [
-        f"{shown:,} of {found.total:,} answers are here, because all would not fit one page. First, in turn "
-        "and for each run:"
+        f"{shown:,} of {selection.total:,} answers are here, because all would not fit one page. "
+        "First, in turn and for each run:"
     ]
     for name, mask_of in kinds.items():
         masks = [mask_of(run) for run in runs]

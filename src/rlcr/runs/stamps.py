@@ -49,10 +49,10 @@ class RecordsHash:
 
 def records_hash(run: Run) -> str:
     """The hash of a run's records as they are now."""
-    found = RecordsHash(run.graded.get("grading"))
+    digest = RecordsHash(run.graded.get("grading"))
     for record in run.records():
-        found.add(record.id, record.sample, record.answer, record.verdict, record.confidence)
-    return found.value()
+        digest.add(record.id, record.sample, record.answer, record.verdict, record.confidence)
+    return digest.value()
 
 
 def stamp(run: Run, files: Iterable[str] = ()) -> dict[str, str]:
@@ -75,11 +75,11 @@ def stale_files(run: Run) -> dict[str, str]:
     """The derived files of a run that no longer hold: why, and what to do."""
     there = [name for name in DERIVED if (run.folder / name).is_file()]
     now = records_hash(run) if there else ""
-    found: dict[str, str] = {}
+    stale: dict[str, str] = {}
     for name in there:
         if why := why_stale(run.folder, _contents(run.folder / name), now):
-            found[name] = f"stale: {why}; `{DERIVED[name]} {run.folder}` makes it again"
-    return found
+            stale[name] = f"stale: {why}; `{DERIVED[name]} {run.folder}` makes it again"
+    return stale
 
 
 def _why_stale(folder: Path, contents: Mapping[str, Any], records: str, seen: frozenset[str]) -> str | None:
@@ -103,10 +103,10 @@ def _why_stale(folder: Path, contents: Mapping[str, Any], records: str, seen: fr
 
 def _contents(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        contents = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return contents if isinstance(contents, dict) else {}
 
 
 def _file_hash(folder: Path, name: str) -> str:

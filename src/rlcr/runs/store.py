@@ -262,9 +262,9 @@ def drop_torn_line(path: Path) -> None:
         while position:
             start = max(0, position - 65536)
             file.seek(start)
-            found = file.read(position - start).rfind(b"\n")
-            if found >= 0:
-                end_of_line = start + found + 1
+            at = file.read(position - start).rfind(b"\n")
+            if at >= 0:
+                end_of_line = start + at + 1
                 if end_of_line < end:
                     file.truncate(end_of_line)
                 return

@@ -116,7 +116,7 @@ class Failure:
     reason: str
     status: int | None = None
 
-    def told(self) -> dict[str, str | int | None]:
+    def to_dict(self) -> dict[str, str | int | None]:
         """Why, as JSON."""
         return {"reason": self.reason, "status": self.status}
 

@@ -175,10 +175,10 @@ class EndpointSampler:
                         deliver(replace(one, sample=sample))
                     return
                 while first < end:
-                    found = await self._ask(connection, request, sampling, first, end - first)
-                    for completion in found:
+                    completions = await self._ask(connection, request, sampling, first, end - first)
+                    for completion in completions:
                         deliver(completion)
-                    first += len(found)
+                    first += len(completions)
             except _OwnError as error:
                 samples = tuple(range(first, end))
                 deliver(_Failed(Failure(request.key, samples, error.reason, error.status), error.line))

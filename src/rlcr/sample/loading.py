@@ -193,19 +193,19 @@ def _converted(file: Path) -> Path:
     log.warning("%s: converting once; the result is kept in %s", file, folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+        partial = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
     except OSError as error:
         raise RlcrError(f"{folder.parent}: cannot be written ({error.strerror}); set RLCR_CACHE") from None
     try:
-        _convert(file, made)
+        _convert(file, partial)
         # Renaming is atomic: another process sees the whole model or none of it.
-        made.chmod(0o755)
-        made.rename(folder)
+        partial.chmod(0o755)
+        partial.rename(folder)
     except OSError as error:
         if not folder.is_dir():  # else another process was faster
             raise RlcrError(f"{folder}: cannot be written ({_line(error)}); set RLCR_CACHE") from error
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 

@@ -107,12 +107,12 @@ class TokenReader:
             guess = self._from_pieces(ids)
         else:
             guess = self._from_windows(ids)
-        found, spans = guess
-        if found == text:
+        decoded, spans = guess
+        if decoded == text:
             return text, spans
         # Sentencepiece decoders strip the space that they put before the first word.
-        stripped = len(found) - len(text)
-        if stripped > 0 and found[stripped:] == text and not found[:stripped].strip(" "):
+        stripped = len(decoded) - len(text)
+        if stripped > 0 and decoded[stripped:] == text and not decoded[:stripped].strip(" "):
             return text, [(max(a - stripped, 0), max(b - stripped, 0)) for a, b in spans]
         return text, self._from_prefixes(ids, text)
 

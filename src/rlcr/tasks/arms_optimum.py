@@ -230,11 +230,7 @@ class ExactEvaluation:
 
 
 def exact_evaluation(
-    task: Arms,
-    policy: Policy | tuple[ArrayLike, ArrayLike],
-    *,
-    rule: ScoringRule = BRIER,
-    lam: float = 1.0,
+    task: Arms, policy: Policy | tuple[ArrayLike, ArrayLike], *, rule: ScoringRule = BRIER, lam: float = 1.0
 ) -> ExactEvaluation:
     """The exact expected accuracy, Brier, ECE, AUROC and reward lam * c - S(q, c) of a policy.
 

@@ -299,9 +299,9 @@ def fault() -> str | None:
     for given, expected in (("0.5", "correct"), ("0.6", "wrong")):
         outcome, reason = answer({"golds": [r"\frac{1}{2}"], "answer": given, "paper": False})
         if outcome != expected:
-            found = f"{outcome}, {reason}" if reason else outcome
+            verdict = f"{outcome}, {reason}" if reason else outcome
             return (
-                f"{given} against 1/2 should be {expected} and is {found}; math-verify does not work here"
+                f"{given} against 1/2 should be {expected} and is {verdict}; math-verify does not work here"
                 " (too little memory, see `ulimit -v`, or packages that do not fit together)"
             )
     return None

@@ -82,10 +82,10 @@ def make_problems(dataset: str, settings: dict[str, Any], seed: int, size: int) 
     """
     origin = {"dataset": dataset, "settings": settings, "seed": seed, "size": size}
     try:
-        made = _ask({"do": "make", **origin}, limit=None)["problems"]
+        entries = _ask({"do": "make", **origin}, limit=None)["problems"]
     except WorkerStopped as error:
         raise RlcrError(f"gym {dataset}: reasoning-gym crashed at seed {seed}") from error
-    problems = [{**origin, **problem} for problem in made]
+    problems = [{**origin, **problem} for problem in entries]
     _PROVEN.update(map(_digest, problems))
     return problems
 

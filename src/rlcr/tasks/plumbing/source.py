@@ -67,8 +67,8 @@ class SourceTable:
 def open_table(source: Source, split: str, data_dir: Path | None) -> SourceTable:
     """The table of a split, from ``data_dir`` or else from the hub."""
     names = source.files.get(split, ())
-    if data_dir is not None and (found := find_files(data_dir, names)):
-        return SourceTable(found, " + ".join(path.relative_to(data_dir).as_posix() for path in found))
+    if data_dir is not None and (files := find_files(data_dir, names)):
+        return SourceTable(files, " + ".join(path.relative_to(data_dir).as_posix() for path in files))
     place = data_dir or "a directory named by --data-dir or RLCR_DATA"
     instead = f"put the rows in {place} as {' or '.join(names)} ({', '.join(ENDINGS)})"
     download = hub.download(source.hub, source.config, source.splits[split], source.revision, instead=instead)
