@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from rlcr.prompts import user_message
 from rlcr.runs.columns import Column, read_column
 from rlcr.runs.record import CODES, CORRECT, UNSCORABLE, WRONG, Key, Record
 from rlcr.runs.store import PROBLEMS, Run, open_run
-from rlcr.tasks import read_problems
 
 #: Fewer scored rows than this, or fewer of either class, teach nothing that could be told from chance.
 LEAST_ROWS, LEAST_OF_CLASS = 30, 5
@@ -60,7 +59,7 @@ class Rows:
     @cached_property
     def problems(self) -> dict[str, Problem]:
         """The problems of the run by their ids."""
-        return _problems(self.run)
+        return self.run.problems()
 
     def column(self, name: str) -> NDArray[np.float64]:
         """A column in the order of the rows; NaN where it gives no confidence."""
@@ -102,8 +101,7 @@ def read_rows(run: Run | Path) -> Rows:
     """The rows of a finished run; of an adaptive one those of its first round."""
     run = run if isinstance(run, Run) else open_run(run)
     run.check_finished()
-    problems = _problems(run)
-    hashes = {name: _hash(user_message(problem)) for name, problem in problems.items()}
+    hashes = {name: _hash(user_message(problem)) for name, problem in run.problems().items()}
     keys, questions, verdicts = [], [], []
     for record in run.independent_records():
         if record.id not in hashes:
@@ -112,14 +110,6 @@ def read_rows(run: Run | Path) -> Rows:
         questions.append(hashes[record.id])
         verdicts.append(CODES[record.verdict])
     return Rows(run, keys, questions, np.array(verdicts, np.int64))
-
-
-def _problems(run: Run) -> dict[str, Problem]:
-    problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
-    # After `rlcr rescore --verifier` answers are equal as that verifier has it.
-    if verifier := run.graded.get("verifier"):
-        return {name: replace(problem, verifier=verifier) for name, problem in problems.items()}
-    return problems
 
 
 def _hash(text: str) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.results import load_results
-from rlcr.runs.store import PROBLEMS, RUN, Run, json_line, open_run, write_whole
-from rlcr.tasks import read_problems
+from rlcr.runs.store import RUN, Run, json_line, open_run, write_whole
 
 _METRICS = ("accuracy", "auroc", "brier", "ece")
 _NAMES = {"accuracy": "acc"}
@@ -28,7 +27,7 @@ def export(folder: Path, out: Path) -> list[Path]:
     results = {
         "results": {task: _results(task, results["metrics"]) for task, results in measured["tasks"].items()},
         "n-samples": {
-            task: {"original": _asked(measured, task), "effective": results["n"]}
+            task: {"original": measured["coverage"][task]["asked"], "effective": results["n"]}
             for task, results in measured["tasks"].items()
         },
         "higher_is_better": {
@@ -45,11 +44,6 @@ def export(folder: Path, out: Path) -> list[Path]:
         paths.append(out / name)
         write_whole(paths[-1], (json_line(sample) for sample in _samples(run, task)))
     return paths
-
-
-def _asked(measured: dict[str, Any], task: str) -> int:
-    """Completions that were asked for. Results of older versions do not tell of any that failed."""
-    return measured.get("coverage", {}).get(task, {}).get("asked", measured["tasks"][task]["completions"])
 
 
 def _file_names(tasks: Iterable[str]) -> dict[str, str]:
@@ -77,7 +71,7 @@ def _results(task: str, metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _samples(run: Run, task: str) -> Any:
-    problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
+    problems = run.problems()
     numbers = {name: number for number, name in enumerate(problems)}
     for record in run.independent_records():
         if record.task != task:

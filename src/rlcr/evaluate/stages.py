@@ -41,7 +41,7 @@ from rlcr.prompts import Message, Prompt, messages
 from rlcr.response import Response
 from rlcr.runs.record import Key, Sampled
 from rlcr.runs.store import FAILED, UNFINISHED, Appender, Run
-from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampler, Sampling
+from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampler, Sampling, stretches
 from rlcr.sample.refusals import confirm
 from rlcr.verify import Grading, Verifier
 
@@ -292,12 +292,8 @@ class _Session:
                 for sample in range(self._evaluation.samples)
                 if (problem.id, sample) not in self._done and (problem.id, sample) not in self._drafts
             ]
-            while missing:
-                first, n = missing[0], 1
-                while n < len(missing) and missing[n] == first + n:
-                    n += 1
+            for first, n in stretches(missing):
                 yield Request(problem.id, self._messages(problem), n=n, first_sample=first)
-                missing = missing[n:]
 
     def _repairs(self, stage: str) -> Iterator[Request]:
         for draft in list(self._drafts.values()):
@@ -351,14 +347,20 @@ def _greedy(stage: str) -> Sampling:
     return Sampling(max_tokens=FORCED_TOKENS[stage], temperature=0.0)
 
 
+#: What a draft has from the reply alone, and passes on to its record.
+_REPLY = (
+    "text", "think_open", "finish_reason", "tokens", "prompt_tokens", "logprob", "seconds", "response_tokens",
+    "answer_logprobs",
+)  # fmt: skip
+
+
 def _to_reply(stage: str, draft: _Draft, completion: Completion, next_stage: str | None) -> dict[str, Any]:
     reply: dict[str, Any] = {"id": draft.problem.id, "sample": draft.sample, "stage": stage}
     if stage != "response":
         read = {"text": completion.text, "tokens": completion.completion_tokens}
         return reply | read | {"answer_logprobs": draft.answer_logprobs}
-    names = ("text", "think_open", "finish_reason", "tokens", "prompt_tokens", "logprob", "seconds")
-    kept = {name: getattr(draft, name) for name in (*names, "response_tokens", "answer_logprobs")}
-    # Wanted only to continue from.
+    kept = {name: getattr(draft, name) for name in _REPLY}
+    # Needed only to continue the response.
     kept["token_ids"] = [] if next_stage is None else draft.token_ids.tolist()
     return reply | {"draft": kept}
 
@@ -375,16 +377,8 @@ def _sampled(draft: _Draft, evaluation: Evaluation) -> Sampled:
         task=evaluation.task_of[problem.id],
         format=evaluation.method.format,
         prompt_sha256=hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest(),
-        text=draft.text,
-        think_open=draft.think_open,
         forced_answer=draft.forced_answer,
         forced_confidence=draft.forced_confidence,
         unrepaired=tuple(draft.unrepaired),
-        finish_reason=draft.finish_reason,
-        tokens=draft.tokens,
-        prompt_tokens=draft.prompt_tokens,
-        response_tokens=draft.response_tokens,
-        logprob=draft.logprob,
-        answer_logprobs={**draft.answer_logprobs},
-        seconds=draft.seconds,
+        **{name: getattr(draft, name) for name in _REPLY},
     )

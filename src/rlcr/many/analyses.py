@@ -7,8 +7,8 @@ are computed once.
     analyses.jsonl   one line for each analysis, append-only; asking again samples only what is missing
     analyses.json    the settings, and Brier score and ECE of the mean of k = 1 to K confidences
 
-Responses without a closed answer have nothing to go on from: they are left out, and counted. So are analyses
-that the model refuses; the same command asks for them again. What the means are worth is in
+Responses without a closed answer cannot be continued: they are left out, and counted. So are analyses that
+the model refuses; the same command asks for them again. What the means are worth is in
 :mod:`rlcr.many.ensembling`.
 """
 
@@ -25,27 +25,14 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.many.ensembling import measure_analyses
-from rlcr.problem import Problem
 from rlcr.prompts import Prompt, messages
 from rlcr.response import get_format, parse
 from rlcr.runs.record import Sampled
 from rlcr.runs.stamps import write_derived
-from rlcr.runs.store import (
-    PROBLEMS,
-    RUN,
-    Appender,
-    Key,
-    Run,
-    drop_torn_line,
-    locked,
-    open_run,
-    read_lines,
-    write_whole,
-)
-from rlcr.sample import Completion, Refused, Request, Sampler, Sampling
+from rlcr.runs.store import RUN, Appender, Key, Run, drop_torn_line, locked, open_run, read_lines, write_whole
+from rlcr.sample import Completion, Refused, Request, Sampler, Sampling, stretches
 from rlcr.sample.opening import Access, Stored, Typed, open_sampler
 from rlcr.sample.refusals import confirm
-from rlcr.tasks import read_problems
 from rlcr.tasks.plumbing.tables import Progress
 
 log = logging.getLogger(__name__)
@@ -94,11 +81,11 @@ def sample_analyses(
         missing = _missing(run, begun, settings)
         refused = 0
         if missing:
-            # Opened only now: where all is there already, nobody needs the model.
+            # Opened only now: where nothing is missing, the model is not needed.
             stored = Stored(run.settings["model"], folder / RUN, "--model URL")
             sampler = sampler or open_sampler(Typed(model) if model else stored, access or access_of(folder))
             _check_model(run, sampler)
-            # What earlier analyses were worth stays until there is more to tell.
+            # The measurements of earlier analyses stay until there are new ones.
             write_whole(folder / SETTINGS, json.dumps(before | {"settings": settings}, indent=1) + "\n")
             refused = _sample(run, begun, settings, sampler, progress)
         measured = {"settings": settings, **measure_analyses(run, read_analyses(run))}
@@ -171,7 +158,7 @@ def _settings(run: Run, ask: Ask, stored: Mapping[str, Any] | None) -> dict[str,
             if stored[name] != settings[name]:
                 raise RlcrError(
                     f"{run.folder}: has analyses with {name} {stored[name]}, not {settings[name]};"
-                    f" remove {ANALYSES} and {SETTINGS} to begin anew"
+                    f" remove {ANALYSES} and {SETTINGS} to start over"
                 )
         # More analyses, or of more responses, are an addition; fewer are all there already.
         settings |= {name: max(stored[name], settings[name]) for name in ("samples", "answers")}
@@ -258,25 +245,12 @@ def _key(one: _Begun) -> str:
 
 
 def _requests(run: Run, missing: Sequence[tuple[_Begun, Sequence[int]]]) -> Iterator[Request]:
-    problems: dict[str, Problem] = {p.id: p for p in read_problems(run.folder / PROBLEMS)}
+    problems = run.problems()
     prompt = Prompt(run.settings["prompt"], run.settings["prompt_text"], None)
     for one, numbers in missing:
         conversation = tuple(messages(prompt, problems[one["id"]]))
-        for first, n in _stretches(numbers):
+        for first, n in stretches(numbers):
             yield Request(_key(one), conversation, n=n, first_sample=first, prefix=one["prefix"])
-
-
-def _stretches(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Numbers that follow each other: the first, and how many.
-
-    >>> list(_stretches([0, 1, 4, 5, 6]))
-    [(0, 2), (4, 3)]
-    """
-    start = 0
-    for place in range(1, len(numbers) + 1):
-        if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:
-            yield numbers[start], place - start
-            start = place
 
 
 def _line(one: _Begun, completion: Completion) -> dict[str, Any]:

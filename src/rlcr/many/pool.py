@@ -26,8 +26,7 @@ from rlcr.many.equivalence import group_many
 from rlcr.problem import Problem
 from rlcr.runs.columns import VERBALISED, read_column
 from rlcr.runs.record import CODES, CORRECT, UNSCORABLE, WRONG, Key, Record
-from rlcr.runs.store import PROBLEMS, Run, open_run
-from rlcr.tasks import read_problems
+from rlcr.runs.store import Run, open_run
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -164,11 +163,7 @@ def pools_of(run: Run, records: Iterable[Record], confidence: str = VERBALISED) 
     for record in records:
         kept[record.task][record.id].append(replace(record, text=""))  # which nobody needs here
     # Answers are the same by the equality that graded them, which rescoring may have changed.
-    verifier = run.graded.get("verifier")
-    problems = {
-        problem.id: replace(problem, verifier=verifier) if verifier else problem
-        for problem in read_problems(run.folder / PROBLEMS)
-    }
+    problems = run.problems()
     return {task: _pool(kept[task], problems, column) for task in sorted(kept)}
 
 

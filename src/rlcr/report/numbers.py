@@ -15,6 +15,7 @@ import numpy as np
 
 from rlcr import metrics
 from rlcr.metrics import Estimate
+from rlcr.metrics.intervals import Answers
 from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best
 from rlcr.report.curves import Scope, estimate_of
 from rlcr.report.fields import UNSCORABLE, number_of
@@ -237,9 +238,7 @@ def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
         for task in tasks
         if task in runs[a].rows.tasks and task in runs[b].rows.tasks
     ]
-    answers = {
-        (n, task): runs[n].rows.scored([task]) for n in range(len(runs)) for task in runs[n].rows.tasks
-    }
+    answers = {(n, task): _answers(run, task) for n, run in enumerate(runs) for task in run.rows.tasks}
     cost = sum(len(answers[n, task][0]) for a, b, task in work for n in (a, b))
     resamples = _affordable(cost)
     rows, notes = [], []
@@ -250,7 +249,9 @@ def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
                 f"{runs[b].label} and {runs[a].label} do not have all problems of {task} in common: the "
                 "pairs are those with the same id and content."
             )
-        comparison = _compare(runs[a], runs[b], answers[a, task], answers[b, task], same, resamples)
+        comparison = metrics.compare_common(
+            answers[a, task], answers[b, task], only=same, resamples=resamples
+        )
         if comparison is None:
             notes.append(f"{runs[b].label} and {runs[a].label} have no scored question of {task} in common.")
             continue
@@ -295,30 +296,6 @@ def _same_problems(a: EvalRun, b: EvalRun, task: str) -> set[str] | None:
     }
 
 
-def _compare(
-    run_a: EvalRun,
-    run_b: EvalRun,
-    a: tuple[Any, ...],
-    b: tuple[Any, ...],
-    same: set[str] | None,
-    resamples: int,
-) -> metrics.Comparison | None:
-    """As :func:`rlcr.evaluate.compare.compare_runs`, without reading the records again."""
-    names_a, names_b = (np.array(run.rows.ids, dtype=object) for run in (run_a, run_b))
-    question_a, question_b = names_a[a[2]], names_b[b[2]]
-    both = set(question_a.tolist()) & set(question_b.tolist())
-    if same is not None:
-        both &= same
-    if not both:
-        return None
-    keep_a = np.array([question in both for question in question_a], bool)
-    keep_b = np.array([question in both for question in question_b], bool)
-    return metrics.compare(
-        a[0][keep_a],
-        a[1][keep_a],
-        b[0][keep_b],
-        b[1][keep_b],
-        question_a=question_a[keep_a].tolist(),
-        question_b=question_b[keep_b].tolist(),
-        resamples=resamples,
-    )
+def _answers(run: EvalRun, task: str) -> Answers:
+    correct, confidence, question = run.rows.scored([task])
+    return correct, confidence, [run.rows.ids[number] for number in question]
