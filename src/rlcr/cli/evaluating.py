@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,10 +9,10 @@ from typing import Annotated, Literal
 import typer
 
 from rlcr.cli.show import results as tables
+from rlcr.cli.show import show
 from rlcr.errors import RlcrError
 from rlcr.evaluate import compare as comparing
 from rlcr.evaluate import export as lm_eval
-from rlcr.evaluate import results
 from rlcr.evaluate import run as evaluation
 from rlcr.evaluate.adaptive import adaptive_lines
 from rlcr.evaluate.progress import RunProgress
@@ -145,7 +144,7 @@ def eval_(
     finally:
         for progress in watching:
             progress.close()
-    _show(measured, as_json)
+    show(measured, as_json, tables.print_results)
     if adaptive and not as_json:
         for line in adaptive_lines(out):
             print(line)
@@ -160,8 +159,9 @@ def rescore(
     judge: Judge = None,
     as_json: Json = False,
 ) -> None:
-    """Read, verify and measure a run anew, without sampling."""
-    _show(evaluation.rescore(run, grading=grading, verifier=verifier, judge=judge), as_json)
+    """Read, verify and measure a run again, without sampling."""
+    measured = evaluation.rescore(run, grading=grading, verifier=verifier, judge=judge)
+    show(measured, as_json, tables.print_results)
 
 
 def compare(
@@ -174,10 +174,7 @@ def compare(
 ) -> None:
     """Paired differences between two runs on the same questions: the second minus the first."""
     comparison = comparing.compare_runs(run_a, run_b, confidence=confidence)
-    if as_json:
-        print(json.dumps(comparison.to_dict()))
-    else:
-        tables.print_comparison(comparison.tasks, comparison.notes)
+    show(comparison, as_json, tables.print_comparison)
 
 
 def export(
@@ -186,10 +183,3 @@ def export(
     """Write a run in lm-evaluation-harness's shape: results.json and samples_TASK.jsonl."""
     for path in lm_eval.export(run, out):
         print(path)
-
-
-def _show(measured: results.Results, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(measured.to_dict()))
-    else:
-        tables.print_results(measured)

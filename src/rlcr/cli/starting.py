@@ -31,7 +31,7 @@ def quickstart(
             out, seed=seed, fresh=fresh, watch=lambda name, share, word: follow(names[name], share, word)
         )
     except KeyboardInterrupt:
-        print("\nrlcr: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        print("\nrlcr: interrupted; the same command continues where it stopped", file=sys.stderr)
         raise
     finally:
         follow.close()

@@ -105,4 +105,8 @@ def _by_task(run: Run, column: Column) -> dict[str, Answers]:
             stated = column.get(record.key)
             row = record.correct, math.nan if stated is None else stated, record.id
             rows.setdefault(record.task, []).append(row)
-    return {task: tuple(zip(*answers, strict=True)) for task, answers in rows.items()}
+    tasks: dict[str, Answers] = {}
+    for task, answers in rows.items():
+        correct, confidence, question = zip(*answers, strict=True)
+        tasks[task] = correct, confidence, question
+    return tasks

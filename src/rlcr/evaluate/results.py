@@ -12,7 +12,7 @@ from typing import Any
 from rlcr import metrics
 from rlcr.errors import RlcrError
 from rlcr.metrics.measurement import GradedSamples, Measurement
-from rlcr.metrics.tables import Cell, Heading, Table, estimate_text
+from rlcr.metrics.tables import Cell, Heading, Table, estimate_text, text_headings
 from rlcr.runs.columns import held_confidences, read_column
 from rlcr.runs.record import Key, Record
 from rlcr.runs.store import RESULTS, open_run
@@ -207,8 +207,7 @@ def _result(task: _TaskSamples, resamples: int) -> TaskResult:
 
 
 _HEADINGS = (
-    Heading("task", numeric=False),
-    Heading("by", numeric=False),
+    *text_headings("task", "by"),
     Heading("n"),
     Heading("accuracy", "up"),
     Heading("AUROC", "up"),

@@ -37,6 +37,11 @@ class Heading:
         return self.text + _ARROW[self.better]
 
 
+def text_headings(*texts: str) -> tuple[Heading, ...]:
+    """The heads of columns of text."""
+    return tuple(Heading(text, numeric=False) for text in texts)
+
+
 @dataclass(frozen=True)
 class Cell:
     """What is shown, and behind it the number with its interval."""

@@ -5,7 +5,6 @@ Their shapes are in docs/report.md. A file of another shape is left out, and the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,7 @@ from rlcr.report import coherence, scaling
 from rlcr.report.checking import ShapeError, estimate, items, mapping
 from rlcr.report.reading import EvalRun
 from rlcr.report.scaling import Having
-from rlcr.report.shapes import Bars, Figure, Layer, Panel, axis, names_axis, number
+from rlcr.report.shapes import Bars, Figure, Layer, Panel, axis, interval, names_axis, number
 
 
 @dataclass
@@ -81,8 +80,7 @@ def _sizes(having: Having) -> list[Figure]:
                 continue
             left = [n - 0.4 + slot * width for n, _, _ in at]
             tips = [
-                f"{label}\n{size}\n{metric}: {number(value)}"
-                + ("" if math.isnan(low) else f" [{number(low)}, {number(high)}]")
+                f"{label}\n{size}\n{metric}: {number(value)}{interval(low, high)}"
                 for _, (value, low, high), size in at
             ]
             layers.append(

@@ -14,9 +14,9 @@ import numpy as np
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
-from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best
+from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best, text_headings
 from rlcr.report.curves import reliability_panel
-from rlcr.report.fields import UNSCORABLE, number_of
+from rlcr.report.fields import UNSCORABLE, interval_of, mapping_of, number_of
 from rlcr.report.reading import EvalRun
 from rlcr.report.shapes import Figure, Panel
 from rlcr.runs.columns import VERBALISED, Column, read_column
@@ -63,12 +63,9 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
         rows = _results(results)
         where = f"{run.label}, {task}"
         columns = (
-            Heading("Confidence", numeric=False),
+            *text_headings("Confidence"),
             *(heading for _, heading in MEASURED),
-            Heading("Rows"),
-            Heading("Coverage"),
-            Heading("Passes"),
-            Heading("Tokens"),
+            *map(Heading, ("Rows", "Coverage", "Passes", "Tokens")),
         )
         cells = [_row(row) for row in rows]
         name = f"columns-{run.label}-{task}".replace("/", "-").replace(" ", "-")
@@ -86,7 +83,7 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
                 Table(
                     f"{name}-differences",
                     f"Against the stated confidence: {where}",
-                    (Heading("Confidence", numeric=False), *heads),
+                    (*text_headings("Confidence"), *heads),
                     tuple(differences),
                     caption,
                 )
@@ -97,11 +94,8 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
 def _estimates(held: Any) -> list[Cell]:
     cells = []
     for name, _ in MEASURED:
-        stored = held.get(name) if isinstance(held, Mapping) else None
-        stored = stored if isinstance(stored, Mapping) else {}
-        ends = stored.get("ci95")
-        low, high = ends if isinstance(ends, list) and len(ends) == 2 else (None, None)
-        estimate = map(number_of, (stored.get("value"), low, high))
+        stored = mapping_of(mapping_of(held).get(name))
+        estimate = number_of(stored.get("value")), *interval_of(stored)
         cells.append(estimate_cell(*estimate, note=str(stored.get("note", ""))))
     return cells
 
@@ -109,8 +103,7 @@ def _estimates(held: Any) -> list[Cell]:
 def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:
     rows = number_of(row.get("rows"))
     coverage = number_of(row.get("coverage"))
-    stored = row.get("cost")
-    each = [cost_each(stored if isinstance(stored, Mapping) else {}, name) for name in ("passes", "tokens")]
+    each = [cost_each(mapping_of(row.get("cost")), name) for name in ("passes", "tokens")]
     return (
         Cell(str(row.get("name"))),
         *_estimates(row.get("metrics")),

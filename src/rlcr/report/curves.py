@@ -15,9 +15,21 @@ from typing import Any
 import numpy as np
 
 from rlcr import metrics
-from rlcr.report.fields import number_of
+from rlcr.report.fields import interval_of, number_of
 from rlcr.report.reading import EvalRun, Floats, TrainingRun
-from rlcr.report.shapes import Axis, Band, Bars, Figure, Line, Panel, Stems, axis, number, share_axis
+from rlcr.report.shapes import (
+    Axis,
+    Band,
+    Bars,
+    Figure,
+    Line,
+    Panel,
+    Stems,
+    axis,
+    interval,
+    number,
+    share_axis,
+)
 from rlcr.scoring import RULES, Incentives, check_incentives
 
 _RISK_POINTS = 60
@@ -307,7 +319,7 @@ def held_out(trainings: Sequence[TrainingRun]) -> Figure:
                 x, y, low, high = (np.array(column, np.float64) for column in zip(*points, strict=True))
                 layers.append(Band(x, low, high, run.colour))
                 tips = [
-                    f"{run.label}\nupdate {number(u)}\n{title}: {number(v)}{_interval(lo, hi)}"
+                    f"{run.label}\nupdate {number(u)}\n{title}: {number(v)}{interval(lo, hi)}"
                     for u, v, lo, hi in zip(x, y, low, high, strict=True)
                 ]
                 layers.append(Line(x, y, run.colour, run.label, tips, marks=True))
@@ -330,10 +342,6 @@ def held_out(trainings: Sequence[TrainingRun]) -> Figure:
     )
 
 
-def _interval(low: float, high: float) -> str:
-    return "" if math.isnan(low) else f" [{number(low)}, {number(high)}]"
-
-
 def _tasks(results: Mapping[str, Any]) -> Mapping[str, Any]:
     tasks = results.get("tasks")
     return tasks if isinstance(tasks, Mapping) else {}
@@ -345,8 +353,7 @@ def estimate_of(task: Any, name: str) -> tuple[float | None, float, float]:
     stored = metrics_of.get(name) if isinstance(metrics_of, Mapping) else None
     if not isinstance(stored, Mapping):
         return None, math.nan, math.nan
-    value, ends = number_of(stored.get("value")), stored.get("ci95")
-    low, high = map(number_of, ends) if isinstance(ends, list) and len(ends) == 2 else (math.nan, math.nan)
+    value, (low, high) = number_of(stored.get("value")), interval_of(stored)
     if math.isnan(value) or math.isnan(low) or math.isnan(high):
         low = high = math.nan
     return (None if math.isnan(value) else value), low, high

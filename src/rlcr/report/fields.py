@@ -28,6 +28,13 @@ def number_of(value: Any) -> float:
     return float(value) if number and abs(value) < 1e15 else math.nan
 
 
+def interval_of(estimate: Mapping[str, Any]) -> tuple[float, float]:
+    """The ends of an estimate's interval, NaN where there is none."""
+    ends = estimate.get("ci95")
+    low, high = ends if isinstance(ends, list) and len(ends) == 2 else (None, None)
+    return number_of(low), number_of(high)
+
+
 def share(value: Any) -> float:
     """A confidence, NaN for anything that is none."""
     number = number_of(value)

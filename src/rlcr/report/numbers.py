@@ -16,7 +16,7 @@ import numpy as np
 from rlcr import metrics
 from rlcr.metrics import Estimate
 from rlcr.metrics.intervals import Answers
-from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best
+from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best, text_headings
 from rlcr.report.curves import Scope, estimate_of
 from rlcr.report.fields import UNSCORABLE, number_of
 from rlcr.report.reading import EvalRun, TrainingRun
@@ -50,13 +50,13 @@ def overview(runs: Sequence[EvalRun]) -> Table:
         samples = str(run.settings.get("samples") or "unknown")
         texts = (run.method, run.model, ", ".join(run.tasks) or "none", samples, grading)
         rows.append((_run_cell(runs, run), *(Cell(text) for text in texts)))
-    columns = (Heading("Run", numeric=False), *(Heading(name.capitalize(), numeric=False) for name in names))
+    columns = text_headings("Run", *(name.capitalize() for name in names))
     return Table("runs", "Runs", columns, tuple(rows))
 
 
 def scope_table(runs: Sequence[EvalRun], scope: Scope, name: str, title: str) -> Table:
     """The metrics of every run on some tasks: of one task, or the unweighted average of several."""
-    columns = (Heading("Run", numeric=False), *HEADLINE, *_COUNTED)
+    columns = (*text_headings("Run"), *HEADLINE, *_COUNTED)
     rows: list[tuple[Cell, ...]] = []
     partial: list[tuple[Cell, ...]] = []
     notes: list[str] = []
@@ -175,12 +175,7 @@ def _stored_counts(tasks: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
 
 def source_table(runs: Sequence[EvalRun]) -> Table | None:
     """Other sources of confidence than what the model states, from the results; None where there are none."""
-    columns = (
-        Heading("Run", numeric=False),
-        Heading("Task", numeric=False),
-        Heading("Confidence", numeric=False),
-        *HEADLINE[1:],
-    )
+    columns = (*text_headings("Run", "Task", "Confidence"), *HEADLINE[1:])
     rows = []
     for run in runs:
         for task, stored in ((run.results or {}).get("tasks") or {}).items():
@@ -198,12 +193,7 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
 
 def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
     """The held-out evaluations of the trainings, update by update; None where there are none."""
-    columns = (
-        Heading("Training", numeric=False),
-        Heading("Update"),
-        Heading("Task", numeric=False),
-        *HEADLINE,
-    )
+    columns = (*text_headings("Training"), Heading("Update"), *text_headings("Task"), *HEADLINE)
     rows = []
     for run in trainings:
         for update, results in run.evals:
@@ -224,9 +214,7 @@ def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
 def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
     """Paired differences between the runs on the questions that both scored, as `rlcr compare` makes them."""
     columns = (
-        Heading("Run", numeric=False),
-        Heading("minus", numeric=False),
-        Heading("Task", numeric=False),
+        *text_headings("Run", "minus", "Task"),
         *(Heading(f"Δ {column.text}", column.better, interval=True) for column in HEADLINE),
         Heading("Questions"),
     )

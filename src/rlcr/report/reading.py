@@ -415,7 +415,7 @@ def _read_updates(path: Path, notes: list[str]) -> tuple[Floats, dict[str, Float
             continue
         parts = line.get("parts")
         flat = line | {f"parts.{name}": value for name, value in mapping_of(parts).items()}
-        # A training that was taken up again may log an update twice: the last one is what it went on from.
+        # A resumed training may log an update twice: it continued from the last one.
         rows[number] = {name: number_of(value) for name, value in flat.items() if name != "update"}
     if unreadable:
         notes.append(f"{path.name}: {unreadable:,} lines are not updates; left out")

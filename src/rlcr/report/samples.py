@@ -133,7 +133,7 @@ class _Chooser:
             for row, (question, sample) in enumerate(zip(run.rows.question, run.rows.sample, strict=True)):
                 rows_of.setdefault(run.rows.ids[question], {}).setdefault(int(sample), row)
             self._rows_of.append(rows_of)
-        self._problems = [_Problems(run) for run in runs]
+        self._problems: dict[int, dict[str, dict[str, Any]]] = {}
         self._numbers: dict[tuple[str, str, str], int] = {}
 
     def take_in_turn(self, queues: Sequence[deque[tuple[int, int]]], budget: int) -> bool:
@@ -177,7 +177,9 @@ class _Chooser:
 
     def _problem(self, number: int, record: Mapping[str, Any]) -> int:
         task, name = str(record.get("task") or "(no task)"), str(record["id"])
-        held = self._problems[number].get(name)
+        if number not in self._problems:
+            self._problems[number] = self._runs[number].problems(set(self._runs[number].rows.ids))
+        held = self._problems[number].get(name, {})
         question = held.get("question")
         question = cut(question) if isinstance(question, str) else ""
         key = (task, name, question)
@@ -191,19 +193,6 @@ class _Chooser:
     def finish(self) -> None:
         """Samples in the order of the questions, and of the runs within one."""
         self._selection.samples.sort(key=lambda sample: (sample["q"], sample["s"], sample["r"]))
-
-
-class _Problems:
-    """The problems of a run, read when the first of them is wanted."""
-
-    def __init__(self, run: EvalRun) -> None:
-        self._run = run
-        self._held: dict[str, dict[str, Any]] | None = None
-
-    def get(self, name: str) -> dict[str, Any]:
-        if self._held is None:
-            self._held = self._run.problems(set(self._run.rows.ids))
-        return self._held.get(name, {})
 
 
 def _gold(problem: Mapping[str, Any]) -> list[str]:

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell
+from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, text_headings
 from rlcr.report.checking import ShapeError, estimate, items, mapping, maybe_numbers, numbers
 from rlcr.report.reading import EvalRun
-from rlcr.report.shapes import Axis, Band, Figure, Layer, Line, Panel, axis, number
+from rlcr.report.shapes import Axis, Band, Figure, Layer, Line, Panel, axis, interval, number
 
 Having = Sequence[tuple[int, EvalRun, Mapping[str, Any]]]
 
@@ -62,9 +62,8 @@ class _Curve:
         at = [i for i, n in enumerate(self.n) if every or i == last or math.log2(n).is_integer()]
         x, y, low, high = ([column[i] for i in at] for column in (self.n, self.value, self.low, self.high))
         tips = [
-            f"{label}\n{number(n)} on average\n{self.metric}: {number(v)}{_interval(lo, hi)}"
-            if every
-            else f"{label}\nN = {number(n)}\n{self.metric}: {number(v)}{_interval(lo, hi)}"
+            f"{label}\n{f'{number(n)} on average' if every else f'N = {number(n)}'}\n"
+            f"{self.metric}: {number(v)}{interval(lo, hi)}"
             for n, v, lo, hi in zip(x, y, low, high, strict=True)
         ]
         line = Line(x, y, colour, label, tips, marks=True, dashed=colour is None)
@@ -171,10 +170,6 @@ def _samples_axis(label: str, layers: Sequence[Layer]) -> Axis:
     return Axis(label, 1 / 1.15, max(2.0, most) * 1.15, tuple((p, f"{p:g}") for p in powers), log=True)
 
 
-def _interval(low: float, high: float) -> str:
-    return "" if math.isnan(low) or math.isnan(high) else f" [{number(low)}, {number(high)}]"
-
-
 def analyses(having: Having) -> list[Figure]:
     """Brier score and ECE of the mean confidence of k analyses of the same answer."""
     layers_of: dict[tuple[str, str], list[Layer]] = {}
@@ -227,9 +222,7 @@ def differences(having: Having) -> Table | None:
     if not rows:
         return None
     columns = (
-        Heading("Run", numeric=False),
-        Heading("Task", numeric=False),
-        Heading("Choose by", numeric=False),
+        *text_headings("Run", "Task", "Choose by"),
         Heading("N"),
         Heading("Δ Accuracy", "up", interval=True),
     )
@@ -264,8 +257,7 @@ def adaptive_runs(having: Having) -> Table | None:
     if not rows:
         return None
     columns = (
-        Heading("Run", numeric=False),
-        Heading("Task", numeric=False),
+        *text_headings("Run", "Task"),
         Heading("Safety"),
         Heading("Budget"),
         Heading("Samples used", "down", interval=True),
@@ -294,8 +286,7 @@ def selection(having: Having) -> Table | None:
     if not rows:
         return None
     columns = (
-        Heading("Run", numeric=False),
-        Heading("Task", numeric=False),
+        *text_headings("Run", "Task"),
         Heading("Wanted"),
         Heading("Threshold", interval=True),
         Heading("Precision", interval=True),
