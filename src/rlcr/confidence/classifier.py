@@ -8,8 +8,8 @@ Trained with transformers' Trainer on the records of a run, so that it scales as
 processes, half precision, accumulation). A part of the questions is held out: their Brier score says when
 to stop and which weights to keep. Unscorable records are left out and counted. The folder that comes out is
 an ordinary one of transformers, with ``classifier.json`` beside the weights: what it reads, and which
-questions it must not be measured on. ``plan.json`` says what an unfinished training is about: one that is
-taken up with other settings or records would have seen what it holds out.
+questions it must not be measured on. ``plan.json`` describes an unfinished training: resumed with other
+settings or records, it would have seen what it holds out.
 """
 
 from __future__ import annotations

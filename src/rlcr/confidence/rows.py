@@ -66,7 +66,7 @@ class Rows:
         return self.aligned(read_column(self.run, name))
 
     def aligned(self, column: Column) -> NDArray[np.float64]:
-        """The same of a column at hand."""
+        """A column that was already read, in the order of the rows; NaN where it gives no confidence."""
         values = [column.get(key) for key in self.keys]
         return np.array([np.nan if value is None else value for value in values], np.float64)
 

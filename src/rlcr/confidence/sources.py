@@ -57,7 +57,7 @@ Source = Callable[[Rows, Options], tuple[Column, dict[str, Any]]]
 
 
 def add_column(folder: Path, source: str, options: Options | None = None, name: str | None = None) -> Added:
-    """Make a column, write it, and measure the run anew. ``name`` is that of the column, if another."""
+    """Make a column, write it, and measure the run again. ``name`` replaces the column's usual name."""
     return add_columns(folder, [source], options, name)[0]
 
 
@@ -90,7 +90,7 @@ def add_columns(
 
 
 def _check_used(sources: Sequence[str], options: Options) -> None:
-    """Raise for an option that none of the sources looks at: whoever gave it expects it to matter."""
+    """Raise for an option that none of the sources uses: the user expects it to matter."""
     for field in fields(options):
         users = _USERS.get(field.name, ())
         if users and getattr(options, field.name) != field.default and not set(users) & set(sources):

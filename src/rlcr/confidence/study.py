@@ -1,6 +1,6 @@
 """Does reasoning about uncertainty help calibration? The paper's study of analysis classifiers.
 
-Two classifiers for each model size, alike but for what they read: a baseline on the solutions of one run
+Two classifiers for each model size, alike except for what they read: a baseline on the solutions of one run
 (RLVR), and one on the whole responses of another (RLCR), analyses included and stated confidences removed.
 Where a small classifier does better with the analysis, the analysis holds what it could not find out by
 itself.

@@ -111,7 +111,7 @@ class _Scores(torch.autograd.Function):
 
         d log p(next) / d z = [next] - p        d H / d z = -p (log p + H)
 
-    The backward pass writes them over the logits, which nobody else needs: it can run only once.
+    The backward pass writes them over the logits, which nothing else needs: it can run only once.
     """
 
     @staticmethod

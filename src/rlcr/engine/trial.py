@@ -3,7 +3,7 @@
 
 Models with plain (grouped-query) attention can: Llama, Qwen2, Qwen3, OLMo-2, Mistral, Gemma 3 as long as no
 sequence is longer than its window, and others of their kind. They are not looked up by name. The
-configuration tells of some that cannot. A pass over a few tokens finds out what layers ask of attention;
+configuration says so of some that cannot. A pass over a few tokens finds out what layers ask of attention;
 then one pass is made both ways, packed and as the model does it, and the log-probabilities must agree.
 """
 

@@ -1,7 +1,7 @@
 """`rlcr eval --adaptive`: sample a question in rounds until its answer is safe or the budget is spent.
 
 The rule is that of :mod:`rlcr.many.stopping`, with the confidence that the model states. What it decides
-depends on the records alone, so that a run that was interrupted goes on as it would have. Grouping answers
+depends on the records alone, so that a run that was interrupted continues as it would have. Grouping answers
 takes no gold, and neither does stopping.
 
     adaptive.json   the rule, samples used, and accuracy of the voted answers and of the first round's votes;
@@ -51,10 +51,10 @@ def run_adaptively(
     memory: Memory = {}
     left = list(evaluation.problems)
     for samples in rule.rounds:
-        # Opened anew: what the last round has written is done.
+        # Opened again, to see what the last round has written.
         some = replace(evaluation, problems=left, samples=samples)
         run_stages(some, sampler, open_run(run.folder), follow if watch else None, retry=retry)
-        retry = [key for key in retry if key[1] >= samples]  # once is enough, whatever came of it
+        retry = [key for key in retry if key[1] >= samples]  # retried once, whether or not it helped
         left = _unsafe(left, run, rule, samples, memory)
         if not left:
             return

@@ -122,7 +122,7 @@ class Results:
 
     @property
     def warnings(self) -> list[str]:
-        """What takes the ground from under the numbers: tasks with many unscorable answers."""
+        """What makes the numbers doubtful: tasks with many unscorable answers."""
         asked = {name: (task.unscorable, task.completions) for name, task in self.tasks.items()}
         asked |= {name: (reasons, sum(reasons.values())) for name, reasons in self.unscored.items()}
         warnings = {name: unscorable_warning(*counts) for name, counts in asked.items()}
@@ -148,7 +148,7 @@ def measure_records(
     failures: Iterable[Mapping[str, Any]] = (),
     resamples: int = 1000,
 ) -> Results:
-    """Measure records, whatever their order: they are the same results for the same records.
+    """Measure records. Their order does not matter: the same records give the same results.
 
     ``columns`` are further sources of confidence, beside those that the records hold; ``failures`` are the
     completions that became no records.
@@ -270,7 +270,7 @@ def load_results(folder: Path) -> dict[str, Any]:
             f"{folder}: has no {RESULTS}; finish it with --resume, or `rlcr rescore` it"
         ) from None
     except ValueError:
-        raise RlcrError(f"{path}: not whole JSON; `rlcr rescore {folder}` writes it anew") from None
+        raise RlcrError(f"{path}: not whole JSON; `rlcr rescore {folder}` writes it again") from None
 
 
 def run_samples(folder: Path, confidence: str) -> GradedSamples:

@@ -133,7 +133,7 @@ def evaluate(
         open_run(out)
     else:
         check_new(out)
-    # Opened before anything is written: a misspelt model must not leave a folder that then is in the way.
+    # Opened before anything is written: a misspelt model must not leave a folder behind.
     sampler = sampler or open_sampler(Typed(settings.model), access)
     judging = open_sampler(Typed(settings.judge)) if judge_needed and settings.judge else None
     graded = _graded_by(settings.grading, settings.verifier, settings.judge, judging)

@@ -71,7 +71,7 @@ class Scores:
 
     @property
     def warnings(self) -> list[str]:
-        """What takes the ground from under the numbers: many unscorable answers."""
+        """What makes the numbers doubtful: many unscorable answers."""
         warning = unscorable_warning(self.tally.unscorable, self.tally.completions)
         return [warning] if warning else []
 

@@ -112,7 +112,7 @@ def run_stages(
     """Sample what the run lacks, repair what needs it, grade, and append the records.
 
     Interrupting this at any moment loses no reply that had arrived. ``watch(done, total)``, both counts of
-    responses, makes whoever follows it. Completions that failed before are asked for again if in ``retry``.
+    responses, makes its observer. Completions that failed before are asked for again if in ``retry``.
     """
     _Session(evaluation, sampler, run, watch, retry).finish()
 

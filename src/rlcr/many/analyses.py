@@ -182,7 +182,7 @@ def _begun(run: Run, answers: int) -> tuple[list[_Begun], int]:
             origin = {name: getattr(record, name) for name in ("id", "sample", "format", "think_open")}
             kept.append(origin | {"prefix": prefix})
     if not kept:
-        raise RlcrError(f"{run.folder}: none of {lost:,} responses has a closed answer to go on from")
+        raise RlcrError(f"{run.folder}: none of {lost:,} responses has a closed answer to continue")
     return kept, lost
 
 

@@ -154,7 +154,7 @@ def choices(pool: Pool, most: int, subsets: int, seed: int, temperature: float) 
 
 
 def softmax(confidence_QM: Floats, temperature: float) -> Floats:
-    """CISC's weights but for their common factor: exp((q - largest q) / T).
+    """CISC's weights without their common factor: exp((q - largest q) / T).
 
     A missing confidence weighs nothing.
     """

@@ -75,8 +75,8 @@ def majority(pool: Pool, most: int) -> Expected:
     size_QG = _group_sizes(pool)
     right, scorable = np.zeros((2, len(pool), most))
     answered = size_QG.sum(axis=1)
-    nobody = _ratio(pool.size_Q - answered, pool.size_Q, most)
-    scorable += 1 - nobody * (pool.blank_Q == UNSCORABLE)[:, None]
+    none_answers = _ratio(pool.size_Q - answered, pool.size_Q, most)
+    scorable += 1 - none_answers * (pool.blank_Q == UNSCORABLE)[:, None]
     for outcome, target, sign in ((CORRECT, right, 1), (UNSCORABLE, scorable, -1)):
         question, answer = np.nonzero((pool.outcome_QG == outcome) & (size_QG > 0))
         if not len(question):

@@ -2,7 +2,7 @@
 
 Everything in :mod:`rlcr.many` is computed from pools. What happens to samples that are not whole:
 
-- No answer: the sample counts as drawn and votes for nothing. A draw in which nobody answers is wrong.
+- No answer: the sample counts as drawn and votes for nothing. A draw without any answer is wrong.
 - No confidence (or no likelihood): its weight is 0, and it is chosen only where no other sample can be.
 - Unscorable: an answer's verdict is that of most of its scorable samples (a tie is wrong), so that one judge
   who did not reply changes nothing. An answer none of whose samples could be scored is a third outcome: draws
@@ -139,7 +139,7 @@ def make_pool(
         votes.sum(axis=2) == 0, UNSCORABLE, (votes[:, :, CORRECT] > votes[:, :, WRONG]).astype(np.int64)
     )
     blank = outcome[:, answers].copy()
-    # Where every sample answered, what no answer would have been is told by whether anything could be scored.
+    # Where every sample answered, giving no answer is wrong, unless nothing of the question could be scored.
     unseen = ~(place == answers).any(axis=1)
     blank[unseen] = np.where((outcome[unseen, :answers] == UNSCORABLE).all(axis=1), UNSCORABLE, WRONG)
     return Pool(tuple(ids), size_Q, group_QM, outcome[:, :answers], blank, scores[0], scores[1])
@@ -161,7 +161,7 @@ def pools_of(run: Run, records: Iterable[Record], confidence: str = VERBALISED) 
     column = read_column(run, confidence)
     kept: defaultdict[str, defaultdict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        kept[record.task][record.id].append(replace(record, text=""))  # which nobody needs here
+        kept[record.task][record.id].append(replace(record, text=""))  # the texts would fill the memory
     # Answers are the same by the equality that graded them, which rescoring may have changed.
     problems = run.problems()
     return {task: _pool(kept[task], problems, column) for task in sorted(kept)}

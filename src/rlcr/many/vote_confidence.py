@@ -3,7 +3,7 @@
     vote share        votes of the majority's answer / N
     weighted share    confidence in the chosen answer / confidence in all answers
     mean confidence   mean confidence of the samples that gave the chosen answer
-    calibrated mean   the same, bent by Platt's method, learned on the other half of the questions
+    calibrated mean   the same, recalibrated by Platt's method on the other half of the questions
 
 The answer is the majority's for the first and the confidence-weighted vote's for the others. Over random
 orders of each pool (seeded); ECE has the paper's ten bins. Means are over the samples that state one. Where
@@ -111,7 +111,7 @@ def _votes(pool: Pool, sizes: Sequence[int], most: int, seed: int) -> dict[str, 
                 scorable = standing.scorable
                 with np.errstate(invalid="ignore", divide="ignore"):
                     right[vote][at, rows] = np.where(scorable > 0, standing.right / scorable, 0)
-                    # Where nobody answered there is nothing to be sure of.
+                    # Where no sample answered there is nothing to be sure of.
                     weight[vote][at, rows] = scorable * (votes > 0)
                     if vote == "majority":
                         confidence["vote share"][at, rows] = votes / n

@@ -11,7 +11,7 @@ of `rlcr train` and `rlcr eval`, two at a time with one thread each:
     OUT/report.html        the page
     OUT/figures            its figures and tables as files
 
-What is done is not done again; an interrupted run goes on where it stopped.
+What is done is not done again; an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations

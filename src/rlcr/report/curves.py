@@ -218,7 +218,7 @@ def _thin(coverage: Floats, points: int = _RISK_POINTS) -> Any:
 # --- training ---------------------------------------------------------------------------------------
 
 # column, title, axis label
-#: Of these a thousandth is nothing: drawn from 0 to 1, whatever they are.
+#: Shares, drawn from 0 to 1 always: a change of a thousandth should look like none.
 _SHARES = ("parts.format", "truncated", "well_formed")
 _CURVES = (
     ("reward", "Reward", "mean reward"),

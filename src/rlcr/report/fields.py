@@ -18,7 +18,7 @@ def verdict_code(value: Any) -> int:
 
 
 def sample_number(value: Any) -> int:
-    """The number of a sample, 0 for anything that is none."""
+    """The number of a sample, 0 for anything else."""
     return value if isinstance(value, int) and 0 <= value < 1 << 53 else 0
 
 
@@ -36,7 +36,7 @@ def interval_of(estimate: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def share(value: Any) -> float:
-    """A confidence, NaN for anything that is none."""
+    """A confidence, NaN for anything else."""
     number = number_of(value)
     return number if 0 <= number <= 1 else math.nan
 
@@ -65,7 +65,7 @@ def read_json(path: Path, notes: list[str], advice: str = "") -> dict[str, Any] 
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, int]]:
-    """Number, object (None where the line is none) and offset of each line of a JSONL file."""
+    """Number, object (None where the line is no object) and offset of each line of a JSONL file."""
     offset = 0
     try:
         with open(path, "rb") as file:

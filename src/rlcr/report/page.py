@@ -132,7 +132,7 @@ def _headline(
         title = f"{scope.title}: average of {len(scope.tasks)} tasks"
     intro = (
         "Numbers with their 95% intervals. The best of each column is marked. Repaired: answers that took a "
-        "forced continuation. Unscorable: answers of which nobody could tell whether they are right; they "
+        "forced continuation. Unscorable: answers that could not be judged right or wrong; they "
         "count for nothing."
     )
     tables = (*first, numbers.scope_table(evals, scope, "headline", title))

@@ -259,7 +259,7 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     results = _results(
         read_json(folder / RESULTS, notes, "finish the run with --resume, or `rlcr rescore` it")
     )
-    # What rescoring changed is told by "graded".
+    # "graded" holds what rescoring changed.
     settings = mapping_of(run.get("settings")) | mapping_of(run.get("graded"))
     settings = settings or mapping_of((results or {}).get("settings"))
     # Later rounds of an adaptive run are of hard questions alone: as in its results, they are left out.
@@ -269,7 +269,7 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     answered = zip((rows.ids[question] for question in rows.question), rows.sample.tolist(), strict=True)
     failed = count_failed(folder, answered, first, notes)
     if not math.isnan(first):
-        # Nobody can tell beforehand how many an adaptive run takes: its own file says that it is finished.
+        # How many an adaptive run takes is known only at its end: its own file says that it is finished.
         if not (folder / ADAPTIVE).exists():
             notes.append("unfinished: its rounds have not ended; `rlcr eval … --resume` ends it")
     elif len(rows) + failed < (total := _total(settings)):
@@ -296,7 +296,7 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
 
 
 def _results(results: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Results of which the upper parts are what they should be, whatever the file holds."""
+    """Results whose upper parts are of the right types, whatever the file holds."""
     if results is None:
         return None
     macro, tasks = mapping_of(results.get("macro")), mapping_of(results.get("tasks"))

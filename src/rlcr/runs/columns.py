@@ -1,7 +1,7 @@
 """Confidence columns of a run: a confidence, or none, for each of its completions.
 
 Two columns are in the records themselves: ``verbalised``, what the model stated, and
-``answer-probability``, where the sampler told the tokens' probabilities. Every other one lies beside the
+``answer-probability``, where the sampler returned the tokens' probabilities. Every other one lies beside the
 records:
 
     confidence/NAME.jsonl   {"id": …, "sample": …, "confidence": number or null}, one line a completion

@@ -6,7 +6,7 @@ A file that a command derives from a run carries a stamp:
 
 ``records`` is a hash of which completions the run holds and how they are graded; every other name is a file
 of the run, by a hash of its bytes. After `rlcr rescore`, after more samples, or once a confidence column was
-made again, the stamp no longer fits: the file is stale, which whoever reads it must say.
+made again, the stamp no longer fits: the file is stale, and every reader of it must say so.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Run:
         return (record for record in self.records() if self._independent(record.sample))
 
     def independent_failures(self) -> list[dict[str, Any]]:
-        """Likewise, of the completions that failed."""
+        """The completions that failed and do not depend on what others said."""
         return [failure for failure in self.failures().values() if self._independent(failure["sample"])]
 
     def _independent(self, sample: int) -> bool:

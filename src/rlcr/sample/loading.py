@@ -121,7 +121,7 @@ def _load(name: str, dtype: Any) -> tuple[Any, Any]:
 
 
 def _check_hub_id(name: str) -> None:
-    """Raise for what is a path, so that nobody is asked for it over the network."""
+    """Raise for what is a path, so that the hub is not asked for it."""
     path = Path(name)
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or path.suffix == ".gguf":
         raise RlcrError(f"{name}: no such file or folder; give a model's folder, a .gguf file or a hub id")
@@ -146,7 +146,7 @@ def _from_hub(name: str, dtype: Any) -> tuple[Any, Any]:
         return AutoModelForCausalLM.from_pretrained(name, dtype=dtype), tokenizer
     except Exception as error:
         raise RlcrError(
-            f"{name}: no such folder, and not to be had from the Hugging Face hub ({_line(error)}); give"
+            f"{name}: no such folder, and not available from the Hugging Face hub ({_line(error)}); give"
             " a local folder, or download it where there is a network and set HF_HUB_OFFLINE=1"
         ) from error
 

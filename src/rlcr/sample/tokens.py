@@ -3,7 +3,7 @@
 Sampling, training and embedding tokenise prompts here and nowhere else (`encode_prompts`).
 
 Answer probabilities and loss masks live on tokens, tags and answers on characters; this is the bridge. It
-never tokenises a response anew: from the sampled ids it makes both the text and the spans.
+never tokenises a response again: from the sampled ids it makes both the text and the spans.
 
 Three ways, in this order, each checked against the tokenizer's own decoding before it is believed:
 

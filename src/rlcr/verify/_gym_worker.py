@@ -86,7 +86,7 @@ _FREE_WORDS = {
     "variables": _VARIABLE,
 }
 
-#: So many more bad problems than good ones are put up with.
+#: How many more bad problems than good ones are tolerated.
 _PATIENCE = 20
 
 
@@ -110,7 +110,7 @@ def make(dataset: str, settings: Entry, seed: int, size: int) -> Reply:
 
 def _make_one(dataset: str, data: Any, seed: int, index: int) -> tuple[Entry | None, str]:
     """A problem whose gold passes, or what is wrong with it."""
-    # list_functions also draws from the global stream, which nobody else seeds.
+    # list_functions also draws from the global stream, which nothing else seeds.
     random.seed(seed + index)
     try:
         entry = data[index]
@@ -119,7 +119,7 @@ def _make_one(dataset: str, data: Any, seed: int, index: int) -> tuple[Entry | N
         # As it will be scored later: from what survives JSON.
         restored = _entry(entry["question"], gold, json.loads(json.dumps(metadata)))
         passed = data.score_answer(gold, restored)
-    except Exception as error:  # whatever it is, this problem cannot be had
+    except Exception as error:  # whatever it is, this problem is unusable
         return None, f"cannot be made: {error!r}"
     if passed != 1.0:
         return None, f"fails its own scorer: {gold!r} scores {passed}"

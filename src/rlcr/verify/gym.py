@@ -10,7 +10,7 @@ reasoning-gym runs in processes of its own (:mod:`rlcr.verify._gym_worker`), for
 - five scorers do the same to the gold or the metadata, and these may come from a file that someone else
   wrote. So a problem is made again from its seed before anything is scored, and one that differs in question,
   gold or metadata is unscorable. This is done once for each problem, and not for those made by this process;
-- scorers may take for ever or eat all memory ("R9999999" to the cube): then the process is replaced;
+- scorers may take forever or use up all memory ("R9999999" to the cube): then the process is replaced;
 - five datasets (isomorphic_strings, knight_swap, polynomial_multiplication, ransom_note, word_ladder) make
   other problems under another ``PYTHONHASHSEED``, so those processes have a fixed one;
 - generators print, and one reseeds numpy's global stream.
@@ -130,7 +130,7 @@ def _content(problem: Problem) -> dict[str, Any]:
     """All that the library reads of a problem, and where it says it is from."""
     require_origin(problem)
     origin = {name: problem.extras[name] for name in _ORIGIN}
-    # A second gold would be read by nobody; the made ones have one.
+    # A second gold would never be read; problems that reasoning-gym makes have one.
     gold = problem.gold[0] if len(problem.gold) == 1 else list(problem.gold)
     return {
         **origin, "question": problem.question, "gold": gold, "metadata": problem.extras.get("metadata"),

@@ -102,8 +102,8 @@ def print_scores(scores: Scores) -> None:
         if count:
             console.print(f"{count:,} {what}")
     if tally.leniencies:
-        bent = ", ".join(f"{name} {count:,}" for name, count in tally.leniencies.most_common())
-        console.print(f"read leniently: {bent}", soft_wrap=True)
+        leniencies = ", ".join(f"{name} {count:,}" for name, count in tally.leniencies.most_common())
+        console.print(f"read leniently: {leniencies}", soft_wrap=True)
     for reason, count in tally.unscorable.most_common():
         console.print(escape(f"unscorable: {count:,} x {reason}"), soft_wrap=True)
     for warning in scores.warnings:

@@ -118,6 +118,6 @@ def print_analyses(measured: Mapping[str, Any]) -> None:
             out.print(escape(line), soft_wrap=True)
         out.print(escape(f"{name}: {_counts(measured['details'][name])}"), soft_wrap=True)
     lost = measured["responses without a closed answer"]
-    out.print(f"{lost:,} responses have no closed answer to go on from")
+    out.print(f"{lost:,} responses have no closed answer to continue")
     if refused := measured["analyses refused"]:
         out.print(f"{refused:,} analyses were refused; the same command asks for them again")

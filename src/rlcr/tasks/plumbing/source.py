@@ -180,7 +180,7 @@ def cell(row: Row, *columns: str) -> Any:
 
 
 def text(row: Row, *columns: str) -> str:
-    """The same, where the cell must hold text. Only surrounding white space is dropped."""
+    """:func:`cell`, where it must hold text. Only surrounding white space is dropped."""
     value = cell(row, *columns)
     column = next(name for name in columns if name in row.cells)
     if isinstance(value, float) and math.isnan(value):

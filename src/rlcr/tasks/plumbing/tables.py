@@ -70,7 +70,7 @@ class Row:
 def read_rows(path: Path | str, columns: Sequence[str], *, progress: Progress | None = None) -> Iterator[Row]:
     """Yield the rows of a file. Each must have all of ``columns``; a file without rows is an error.
 
-    The kind of file is told by its name: ``.csv``, ``.parquet``, and JSON Lines for ``.jsonl``,
+    The name says what kind of file it is: ``.csv``, ``.parquet``, and JSON Lines for ``.jsonl``,
     ``.ndjson`` and ``.json``; gzip by its content. In Parquet a "line" is the number of the row.
     """
     path = Path(path)

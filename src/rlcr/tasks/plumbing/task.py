@@ -38,7 +38,7 @@ class TaskRequest:
         return self.usual_size if self.size is None else self.size
 
     def check_size(self, available: int) -> list[str]:
-        """A note when the usual size cannot be had, an error when a size that was asked for cannot."""
+        """A note when there are fewer than the usual size, an error when fewer than were asked for."""
         if self.size is not None and available < self.size:
             raise RlcrError(
                 f"{self.task}: {self.size:,} problems asked for, but the {self.split} source holds"
