@@ -14,7 +14,7 @@ from rlcr.confidence.sources import Options, add_column, add_columns
 from rlcr.errors import RlcrError
 from rlcr.evaluate import rescore, write_results
 from rlcr.evaluate.compare import compare_runs
-from rlcr.evaluate.importing import Table, import_run
+from rlcr.evaluate.importing import TableColumns, import_run
 from rlcr.evaluate.results import load_results
 from rlcr.problem import Problem
 from rlcr.runs import columns
@@ -279,7 +279,7 @@ def test_the_verdicts_of_a_table_are_not_replaced_unasked(tmp_path: Path) -> Non
     table, folder = tmp_path / "table.jsonl", tmp_path / "run"
     rows = [{"q": f"{n}?", "gold": "a", "text": "<answer>b</answer>", "right": n % 2} for n in range(4)]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    import_run(table, folder, Table("text", "gold", "q", correct="right"), format="rlvr")
+    import_run(table, folder, TableColumns("text", "gold", "q", correct="right"), format="rlvr")
     with pytest.raises(RlcrError, match="its verdicts are those of column right"):
         rescore(folder)
     assert sum(bool(record.correct) for record in open_run(folder).records()) == 2

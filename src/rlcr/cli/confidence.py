@@ -175,10 +175,10 @@ def import_(
 ) -> None:
     """Turn completions from anywhere into a run, for everything that reads runs."""
     from rlcr.cli.show.results import print_results
-    from rlcr.evaluate.importing import Table, import_run
+    from rlcr.evaluate.importing import TableColumns, import_run
 
-    table = Table(completion, gold, question, id, correct)
+    columns = TableColumns(completion, gold, question, id, correct)
     results = import_run(
-        file, out, table, format=format, verifier=verifier, grading=grading, task=task, model=model
+        file, out, columns, format=format, verifier=verifier, grading=grading, task=task, model=model
     )
     show(results, as_json, print_results)

@@ -23,7 +23,7 @@ Floats = NDArray[Any]
 class Fitted(Protocol):
     """A fitted classifier of scikit-learn."""
 
-    def predict_proba(self, features_NF: Any) -> Any:
+    def predict_proba(self, features_NF: Any, /) -> Any:
         """The chances of both classes, (N, 2)."""
         ...
 

@@ -183,7 +183,7 @@ def _file(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
     known, seen = set(rows.keys), set[Key]()
     column: Column = {}
     wanted = [options.id_field, options.field]
-    if _has_samples(options.file, wanted):
+    if "sample" in next(table_rows(options.file, None)).cells:
         wanted.append("sample")
     for row in table_rows(options.file, wanted):
         name, values = str(row.cells[options.id_field]), row.samples(options.field)
@@ -212,16 +212,6 @@ def _file(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
 
 
 _TWICE = "samples of one problem are told apart by a column `sample`, or are a list in one cell"
-
-
-def _has_samples(path: Path, wanted: Sequence[str]) -> bool:
-    """Whether a table has a column ``sample``. Of Parquet only what is asked for is read."""
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        next(table_rows(path, wanted))  # says what is wrong with a file that cannot be read
-        return "sample" in pq.read_schema(path).names
-    return "sample" in next(table_rows(path, wanted)).cells
 
 
 def _sample(row: Row) -> int:

@@ -20,7 +20,7 @@ from rlcr.errors import RlcrError
 from rlcr.metrics.tables import Table, csv_text, latex, markdown
 from rlcr.report import artefacts, charts, columns, curves, numbers, plots, samples
 from rlcr.report.fields import number_of
-from rlcr.report.reading import EvalRun, Found, TrainingRun, read_runs
+from rlcr.report.reading import EvalRun, ReportInput, TrainingRun, read_runs
 from rlcr.report.shapes import PALETTE, Figure, data_of
 from rlcr.runs.store import COMPARISON, write_whole
 
@@ -49,7 +49,7 @@ class Report:
     trainings: list[TrainingRun]
     headline: Section
     sections: list[Section]
-    selection: samples.Selection
+    selection: samples.ShownSamples
     notes: list[str]
 
     def every_section(self) -> list[Section]:
@@ -81,10 +81,14 @@ def write_report(
 
 
 def make_report(
-    found: Found, trained_on: Sequence[str] = (), *, first: Sequence[Table] = (), budget: int = samples.BUDGET
+    inputs: ReportInput,
+    trained_on: Sequence[str] = (),
+    *,
+    first: Sequence[Table] = (),
+    budget: int = samples.BUDGET,
 ) -> Report:
     """Compute what the page shows."""
-    evals, trainings = found.evals, found.trainings
+    evals, trainings = inputs.evals, inputs.trainings
     known = tuple(dict.fromkeys([*trained_on, *(run.task for run in trainings if run.task)]))
     every_task = tuple(dict.fromkeys(task for run in evals for task in run.tasks))
     unknown = [task for task in trained_on if task not in every_task]
@@ -112,7 +116,7 @@ def make_report(
         headline=_headline(evals, scopes, known, first),
         sections=sections,
         selection=samples.select(evals, budget),
-        notes=[*found.notes, *extra.notes, *column_notes],
+        notes=[*inputs.notes, *extra.notes, *column_notes],
     )
 
 

@@ -46,7 +46,7 @@ REPAIRED_ANSWER, REPAIRED_CONFIDENCE = 1, 2
 
 
 @dataclass(frozen=True)
-class Rows:
+class RecordColumns:
     """The records of a run as columns, one entry a record."""
 
     tasks: tuple[str, ...]
@@ -92,7 +92,7 @@ class EvalRun:
     folder: Path
     settings: Mapping[str, Any]
     results: Mapping[str, Any] | None
-    rows: Rows
+    rows: RecordColumns
     artefacts: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -163,7 +163,7 @@ class TrainingRun:
 
 
 @dataclass(frozen=True)
-class Found:
+class ReportInput:
     """All that the folders of a report hold."""
 
     evals: list[EvalRun]
@@ -178,7 +178,7 @@ class Found:
         ]
 
 
-def read_runs(folders: Sequence[Path]) -> Found:
+def read_runs(folders: Sequence[Path]) -> ReportInput:
     """Read every folder. One that holds nothing of a run is an error; a part that is missing is a note."""
     if not folders:
         raise RlcrError("no run was given: name at least one folder of `rlcr eval` or `rlcr train`")
@@ -212,7 +212,7 @@ def read_runs(folders: Sequence[Path]) -> Found:
     for training in trainings:
         own_evals = [number for number, run in enumerate(evals) if run.model_is_of(training.folder)]
         training.colour, own = (own_evals[0], own) if own_evals else (own, own + 1)
-    return Found(evals, trainings)
+    return ReportInput(evals, trainings)
 
 
 def _is_training(folder: Path) -> bool:
@@ -326,7 +326,7 @@ def _completions(results: Mapping[str, Any] | None) -> int | None:
         return None
 
 
-def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) -> Rows:
+def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) -> RecordColumns:
     """The records; where ``samples`` is a number, only so many of each question. All go into ``seen``."""
     tasks: dict[str, int] = {}
     ids: dict[str, int] = {}
@@ -359,7 +359,7 @@ def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) 
         )
     if path.exists() and not ids:
         notes.append(f"{path.name} has no record yet")
-    return Rows(
+    return RecordColumns(
         tuple(tasks),
         tuple(ids),
         *(np.array(ints[name], np.int64) for name in ("task", "question", "sample", "verdict")),

@@ -40,7 +40,7 @@ _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
 @dataclass
-class Selection:
+class ShownSamples:
     """The samples of a page, ready to be embedded, and the rule by which they were chosen."""
 
     problems: list[dict[str, Any]] = field(default_factory=list)
@@ -72,9 +72,9 @@ def cut(text: str) -> str:
     return f"{text[:_HEAD]}\n\n[… {gone:,} characters are left out here …]\n\n{text[-(LONGEST - _HEAD) :]}"
 
 
-def select(runs: Sequence[EvalRun], budget: int = BUDGET) -> Selection:
+def select(runs: Sequence[EvalRun], budget: int = BUDGET) -> ShownSamples:
     """Choose the samples of a page."""
-    selection = Selection(total=sum(len(run.rows) for run in runs))
+    selection = ShownSamples(total=sum(len(run.rows) for run in runs))
     chooser = _Chooser(runs, selection)
     queues = [deque(queue) for queue in _worth_reading(runs)]
     taken = chooser.take_in_turn(queues, int(budget * _FIRST_SHARE))
@@ -122,7 +122,7 @@ def _spread_order(n: int) -> np.ndarray:
 class _Chooser:
     """Takes rows, with their companions, until the budget is spent."""
 
-    def __init__(self, runs: Sequence[EvalRun], selection: Selection) -> None:
+    def __init__(self, runs: Sequence[EvalRun], selection: ShownSamples) -> None:
         self._runs, self._selection = runs, selection
         self.chosen: set[tuple[int, int]] = set()
         self.spent = 0
@@ -253,7 +253,7 @@ def _parts(record: Mapping[str, Any], run: EvalRun) -> list[list[str]]:
     return parts
 
 
-def _rule(runs: Sequence[EvalRun], selection: Selection, chooser: _Chooser, whole: bool) -> list[str]:
+def _rule(runs: Sequence[EvalRun], selection: ShownSamples, chooser: _Chooser, whole: bool) -> list[str]:
     if not selection.total:
         return ["The runs hold no records, so that there is nothing to read."]
     shown = len(selection.samples)

@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Pool:
+class WorkerPool:
     """At most ``size`` workers that run ``module``; by default one for each core, at most 16."""
 
     def __init__(
@@ -137,7 +137,7 @@ def _cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-_pools: WeakSet[Pool] = WeakSet()
+_pools: WeakSet[WorkerPool] = WeakSet()
 
 
 def _close_all() -> None:

@@ -34,7 +34,7 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
-from rlcr.verify._pool import Pool
+from rlcr.verify._pool import WorkerPool
 from rlcr.verify._process import WorkerCrashed, WorkerLost, WorkerStopped
 from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
 
@@ -63,7 +63,7 @@ _ORIGIN: dict[str, tuple[Callable[[Any], bool], str]] = {
 #: Digests of the problems that are known to be the library's own.
 _PROVEN: set[bytes] = set()
 
-POOL = Pool("rlcr.verify._gym_worker", environment={"PYTHONHASHSEED": "0"})
+POOL = WorkerPool("rlcr.verify._gym_worker", environment={"PYTHONHASHSEED": "0"})
 
 
 def verify_gym(

@@ -105,18 +105,7 @@ def given_data_dir(data_dir: Path | str | None) -> Path | None:
 def _rows(path: Path) -> Iterator[Row]:
     if path.suffix == ".json" and _begins_array(path):
         return _array_rows(path)
-    return read_rows(path, _parquet_columns(path) if path.suffix == ".parquet" else ())
-
-
-def _parquet_columns(path: Path) -> list[str]:
-    # read_rows reads only the columns it is asked for, and which ones there are differs by carrier.
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_schema(path).names
-    except (pa.ArrowException, OSError) as error:
-        raise RlcrError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from None
+    return read_rows(path, None)
 
 
 def _begins_array(path: Path) -> bool:
