@@ -6,6 +6,7 @@
 #   make bench        speed, as ratios against peers, written to benchmarks/results.json
 #   make bench-training  a training step against stock TRL, and sampling: more than an hour
 #   make results      the quickstart over five seeds, written to results/quickstart.json
+#   make paper        the paper's tables, checked and recomputed where RLCR_DATA has outputs: results/paper.json
 
 PYTHON ?= python3
 # The build of torch that fits your hardware. It goes in first: left to the others, pip may choose another.
@@ -13,7 +14,7 @@ TORCH ?= torch==2.13.0
 EXTRAS ?= dev,train,endpoint,gym
 BIN := .venv/bin
 
-.PHONY: setup quickstart test check bench bench-training results
+.PHONY: setup quickstart test check bench bench-training results paper
 
 setup: .venv/ready
 
@@ -49,3 +50,6 @@ bench-training: setup
 
 results: setup
 	$(BIN)/python results/quickstart.py
+
+paper: setup
+	$(BIN)/python -m results.paper

@@ -46,6 +46,10 @@ def load(path_or_id: str | Path, *, device: str = "auto", dtype: str = "auto") -
     if not isinstance(kind, torch.dtype):
         raise RlcrError(f"unknown dtype {dtype!r}: float32, bfloat16 or float16")
     model, tokenizer = _load(str(path_or_id), kind)
+    if find_device() == "cpu":
+        from rlcr.engine.threads import use_free_threads
+
+        use_free_threads()
     try:
         return model.to(device).eval(), tokenizer
     except RuntimeError as error:
