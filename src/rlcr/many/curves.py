@@ -26,15 +26,9 @@ WAYS_TO_CHOOSE: dict[str, str] = {
     "likelihood-weighted": "the answer with the most likelihood in sum",
     "pass@N": "oracle: any sample is right",
 }
-#: Compared with a plain majority, each at the largest N.
-RIVALS = (
-    "max-confidence",
-    "confidence-weighted",
-    "softmax-weighted",
-    "max-likelihood",
-    "likelihood-weighted",
-)
 ORACLE = "pass@N"
+#: Compared with a plain majority, each at the largest N.
+RIVALS = tuple(name for name in WAYS_TO_CHOOSE if name not in ("majority", ORACLE))
 #: CISC's temperature; at 0.2 a confidence of 0.9 weighs seven times as much as one of 0.5.
 TEMPERATURE = 0.2
 #: Weights are read to nine decimals: at this temperature a confidence of 0 still weighs more than any error

@@ -32,7 +32,7 @@ from rlcr.verify.exact import normalise
 #: The group of a response without an answer.
 NO_GROUP = -1
 
-#: Pairs of formulas that were compared, and whether they are the same. Kept by who groups again and again.
+#: Pairs of formulas that were compared, and whether they are the same.
 Memory = dict[tuple[str, str], bool]
 
 _NUMBER = re.compile(r"(-?)(?:(\d{1,400})|(\d{0,400}\.\d{1,400})|(\d{1,400})/(\d{1,400}))")
@@ -41,23 +41,16 @@ _FRACTION = re.compile(r"(-?)\\[dt]?frac\s*(?:\{\s*(-?\d{1,400})\s*\}\s*\{\s*(\d
 _CLOSE = Fraction(2, 10**6)
 
 
-def group_answers(problem: Problem, answers: Sequence[str | None]) -> list[int]:
-    """A number for each answer, the same for the same answers, in order of first appearance.
-
-    A response without an answer is in no group: -1.
-
-    >>> group_answers(Problem("1", "Who?", ("x",), "exact"), ["The Beatles", "abba", None, "beatles!"])
-    [0, 1, -1, 0]
-    """
-    return group_many([(problem, answers)])[0]
-
-
 def group_many(
     questions: Iterable[tuple[Problem, Sequence[str | None]]], memory: Memory | None = None
 ) -> list[list[int]]:
-    """As :func:`group_answers` for many questions, whose comparisons share the verifier's processes.
+    """For each question a number for each answer, the same for the same answers, by first appearance.
 
+    A response without an answer is in no group: -1. All comparisons share the verifier's processes;
     ``memory`` holds what was compared before and is added to.
+
+    >>> group_many([(Problem("1", "Who?", ("x",), "exact"), ["The Beatles", "abba", None, "beatles!"])])
+    [[0, 1, -1, 0]]
     """
     asked = [_Question.of(problem, answers) for problem, answers in questions]
     memory = {} if memory is None else memory

@@ -87,7 +87,6 @@ class Spent:
     rule: Rule
     samples: float
     accuracy: Estimate
-    most_used: int
 
 
 def simulate(
@@ -122,7 +121,6 @@ def simulate(
             rule,
             float(used[at].mean()),
             ratio(right[at].mean(axis=1), scorable[at].mean(axis=1), weights_RQ).estimate(),
-            int(used[at].max()),
         )
         for at, rule in enumerate(rules)
     ]
