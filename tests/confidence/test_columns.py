@@ -79,7 +79,7 @@ def test_a_broken_or_missing_column_is_one_line_that_says_where(tmp_path: Path) 
     path.write_text(whole)
     assert read_column(run, "bad") == read_column(run, "verbalised")
     path.with_suffix(".json").write_text("{}")
-    with pytest.raises(RlcrError, match="nothing tells which records it was made from"):
+    with pytest.raises(RlcrError, match="it does not say which records it was made from"):
         read_column(run, "bad")
     result = CliRunner().invoke(app, ["confidence", "list", str(run.folder)])
     assert result.exit_code == 0

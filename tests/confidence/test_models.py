@@ -148,10 +148,10 @@ def test_other_weights_than_the_runs_are_refused(
     (folder / "run.json").write_text(json.dumps(run))
     with caplog.at_level(logging.WARNING), pytest.raises(RlcrError, match="layer 9"):
         add_column(folder, "probe", Options(device="cpu", model=checkpoint, layer=9))
-    assert "does not tell its weights" in caplog.text
+    assert "does not record its weights" in caplog.text
     run["settings"]["model"] = "http://127.0.0.1:9/v1"
     (folder / "run.json").write_text(json.dumps(run))
-    with pytest.raises(RlcrError, match="does not tell hidden states: give --model"):
+    with pytest.raises(RlcrError, match="does not return hidden states: give --model"):
         add_column(folder, "probe", Options(device="cpu"))
 
 

@@ -41,7 +41,7 @@ Loss = Literal["bce", "brier"]
 
 @dataclass(frozen=True)
 class ClassifierSettings:
-    """How to train. ``held_out``: one question in so many; ``patience``: evaluations without a gain."""
+    """How to train. One question in ``held_out`` is held out; ``patience`` is evaluations without a gain."""
 
     loss: Loss = "bce"
     part: Part = "solution"
@@ -57,14 +57,14 @@ class ClassifierSettings:
     seed: int = 0
 
     def check(self) -> None:
-        """Raise for what cannot be."""
+        """Raise for impossible settings."""
         self.check_values()
         if self.batch % (self.micro_batch * processes()):
             each = f"micro_batch {self.micro_batch} x {processes()} processes"
             raise RlcrError(f"batch {self.batch} is not a multiple of {each}")
 
     def check_values(self) -> None:
-        """Raise for a value that cannot be, wherever it trains."""
+        """Raise for a value that is impossible on any machine."""
         if self.loss not in get_args(Loss):
             raise RlcrError(f"unknown loss {self.loss!r}: {nearest(self.loss, list(get_args(Loss)))}")
         check_part(self.part)

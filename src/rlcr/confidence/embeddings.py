@@ -77,7 +77,7 @@ def embed_run(
     place = model or rows.run.settings["model"]
     if place.startswith(("http://", "https://")):
         raise RlcrError(
-            f"{rows.run.folder}: was made by a server, which does not tell hidden states: give --model, a"
+            f"{rows.run.folder}: was made by a server, which does not return hidden states: give --model, a"
             " folder with the same weights"
         )
     if model is None and place == "imported":
@@ -86,14 +86,14 @@ def embed_run(
         )
     sampler = LocalSampler.load(place, device=device, dtype=dtype)
     made_by = str(rows.run.settings.get("model_weights") or "")
-    known = bool(made_by) and not made_by.startswith(("http://", "https://"))  # a server tells its address
+    known = bool(made_by) and not made_by.startswith(("http://", "https://"))  # of a server, its address
     if known and sampler.fingerprint != made_by:
         raise RlcrError(
             f"{place}: not the weights that made {rows.run.folder} ({sampler.fingerprint}, then {made_by});"
             " give --model with the folder of those, and --dtype if it is another"
         )
     if not known:
-        log.warning("%s: does not tell its weights; those of %s are taken for them", rows.run.folder, place)
+        log.warning("%s: does not record its weights; those of %s are assumed", rows.run.folder, place)
     sequences = _tokenised(rows, sampler)
     depth = sampler.model.config.get_text_config().num_hidden_layers
     chosen = layer if layer >= 0 else depth + 1 + layer

@@ -24,7 +24,7 @@ from rlcr.runs.columns import Column, read_column
 from rlcr.runs.record import CODES, CORRECT, UNSCORABLE, WRONG, Key, Record
 from rlcr.runs.store import PROBLEMS, Run, open_run
 
-#: Fewer scored rows than this, or fewer of either class, teach nothing that could be told from chance.
+#: Fewer scored rows than this, or fewer of either class, are too few to learn from.
 LEAST_ROWS, LEAST_OF_CLASS = 30, 5
 FOLDS = 5
 
@@ -87,7 +87,7 @@ class Rows:
         if not right + wrong and self.scored.any():
             raise RlcrError(f"{where}: of those with a verdict none has what is to be learned from")
         if not right + wrong:
-            raise RlcrError(f"{where}: none has a verdict; `rlcr rescore` with a verifier that can tell")
+            raise RlcrError(f"{where}: none has a verdict; `rlcr rescore` with another verifier")
         if not right or not wrong:
             raise RlcrError(f"{where}: one class only, so that nothing can be told apart; use more questions")
         if right + wrong < LEAST_ROWS or min(right, wrong) < LEAST_OF_CLASS:

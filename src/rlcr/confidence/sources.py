@@ -77,7 +77,9 @@ def add_columns(
     for column_name in names:
         check_name(column_name)
         if column_name == options.of:
-            raise RlcrError(f"a column is not made of itself: name it otherwise than {options.of} with --as")
+            raise RlcrError(
+                f"a column is not made of itself: give it a name other than {options.of} with --as"
+            )
     _check_used(sources, options)
     rows = read_rows(folder)
     added: list[Added] = []
@@ -135,7 +137,7 @@ def _hybrid(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
 def _samples_cost(rows: Rows) -> dict[str, int]:
     """One answer's agreement takes the other samples of its question: all but the first are extra."""
     extra = [record.tokens for record in rows.records() if record.sample > 0]
-    # Imported tables do not tell tokens, and servers not always.
+    # Imported tables hold no token counts, and servers do not always send them.
     spent = cost(len(extra), sum(extra), completions=len(rows.keys))
     return spent if all(extra) else {name: n for name, n in spent.items() if name != "tokens"}
 

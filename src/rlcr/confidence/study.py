@@ -41,7 +41,7 @@ METRICS = ("brier", "ece", "auroc")
 
 @dataclass(frozen=True)
 class Study:
-    """What the study trains. ``test`` is one question in so many, which only measure."""
+    """What the study trains. One question in ``test`` is kept for measuring."""
 
     models: tuple[str, ...]
     test: int

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Learning with shared prompts: for which completions it will do, and what the model is called with."""
+"""Learning with shared prompts: which completions can share theirs, and what the model is called with."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def run_stages(
 
 
 class _Session:
-    """One go at a run: from wherever it stands to its end."""
+    """One attempt at a run: from where it stands to its end."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class _Session:
                 )
 
     def _sort_drafts(self) -> None:
-        """Drafts of an earlier go may already have all they need."""
+        """Drafts of an earlier attempt may already have all they need."""
         for draft in list(self._drafts.values()):
             self._advance(draft)
         self._grade()
@@ -324,7 +324,7 @@ class _Session:
             self._watch.graded(records)
 
     def _restore(self, run: Run) -> dict[Key, _Draft]:
-        """The drafts that an earlier go left, from its replies."""
+        """The drafts that an earlier attempt left, from its replies."""
         drafts: dict[Key, _Draft] = {}
         for reply in run.unfinished():
             key = reply["id"], reply["sample"]

@@ -38,7 +38,7 @@ COLDEST = 0.06
 
 @dataclass(frozen=True)
 class Curve:
-    """Accuracy at N = 1, 2, …; ``how`` tells which of these are exact."""
+    """Accuracy at N = 1, 2, …; ``how`` says which of these are exact."""
 
     name: str
     estimates: Sequence[Estimate]

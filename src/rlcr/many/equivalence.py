@@ -93,7 +93,7 @@ class _Question:
     form_of: Mapping[str, _Form]
     forms: list[_Form]
     open_pairs: list[tuple[int, int]]
-    """The places of forms of which only the verifier can tell whether they are the same."""
+    """The places of forms that only the verifier can tell apart."""
     group_of: list[int]
     """The group of each form, at first one of its own."""
 

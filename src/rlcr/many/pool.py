@@ -67,7 +67,7 @@ class Pool:
         return nine_in_ten_have(self.size_Q)
 
     def having(self, samples: int) -> Pool:
-        """The questions with at least so many samples."""
+        """The questions with at least this many samples."""
         return self.rows(np.flatnonzero(self.size_Q >= samples))
 
     def first(self, samples: int) -> Pool:

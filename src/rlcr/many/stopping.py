@@ -55,7 +55,7 @@ class Rule:
     def stops(
         self, leader: Floats, second: Floats, used: int, likely: Floats | None = None
     ) -> NDArray[np.bool_]:
-        """Whether questions with these weights are left alone after so many samples.
+        """Whether sampling stops for questions with these weights, after ``used`` samples.
 
         ``likely`` is the :func:`chance` of the weights, where it is known already.
         """

@@ -48,7 +48,7 @@ def contributions(weight_QM: Floats) -> Ints:
 
 
 def votes_and_weight(total: Ints, samples: int) -> tuple[Ints, Floats]:
-    """The votes and the weight behind a total of contributions, in a pool of so many samples."""
+    """The votes and the weight behind a total of contributions, in a pool of this many samples."""
     return total % (samples + 1), total // (samples + 1) / _DECIMALS
 
 
@@ -130,7 +130,7 @@ def _right(outcome: Ints) -> Ints:
 
 
 def orders(samples: int, most: int, subsets: int, seed: int) -> Ints:
-    """Random orders of so many samples, the first ``most`` of each."""
+    """Random orders of ``samples`` samples, the first ``most`` of each."""
     rng = np.random.default_rng([seed, samples])
     return np.argsort(rng.random((subsets, samples)), axis=1)[:, :most]
 
@@ -147,7 +147,7 @@ def shuffled(pool: Pool, seed: int) -> tuple[Pool, Ints]:
 
 
 def parts(pool: Pool, subsets: int) -> Iterator[tuple[int, Ints]]:
-    """The questions by their number of samples, in parts that fit into memory with so many orders each."""
+    """The questions by their number of samples, in parts that fit into memory with this many orders each."""
     chunk = max(1, _CHUNK // (subsets * (pool.outcome_QG.shape[1] + 1)))
     for samples in np.unique(pool.size_Q):
         rows = np.flatnonzero(pool.size_Q == samples)
@@ -158,7 +158,7 @@ def parts(pool: Pool, subsets: int) -> Iterator[tuple[int, Ints]]:
 def weighted(pool: Pool, weight_QM: Floats, most: int, subsets: int, seed: int) -> tuple[Expected, list[How]]:
     """The chance that a weighted vote of N = 1 to ``most`` samples is right, and that it can be scored.
 
-    Every question must have ``most`` samples. The list tells how each N was computed.
+    Every question must have ``most`` samples. The list says how each N was computed.
     """
     contribution = contributions(weight_QM)
     right, scorable = np.zeros((2, len(pool), most))

@@ -285,7 +285,7 @@ def _part(name: str) -> tuple[int, str]:
 
 
 def _bucketed(update: Floats, values: Floats, points: int = _TRAINING_POINTS) -> tuple[Floats, Floats, int]:
-    """Means over so many updates that few points remain; undefined ones are left out."""
+    """Means over enough updates to leave few points; undefined ones are left out."""
     known = ~np.isnan(values)
     update, values = update[known], values[known]
     size = math.ceil(len(values) / points)

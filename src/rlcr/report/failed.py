@@ -1,4 +1,4 @@
-"""The completions of a run that failed: how many, and why, as the page tells it."""
+"""The completions of a run that failed: how many, and why, as the page says it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcr.runs.store import FAILED, read_lines
 def count_failed(folder: Path, records: Iterable[Key], first: float, notes: list[str]) -> int:
     """How many were never answered; a note is added if there are any.
 
-    Where ``first`` is a number only so many first samples of each question count.
+    Where ``first`` is a number, only that many first samples of each question count.
     """
     if not (folder / FAILED).exists():
         return 0

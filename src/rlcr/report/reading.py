@@ -86,7 +86,7 @@ class RecordColumns:
 
 @dataclass
 class EvalRun:
-    """A folder of `rlcr eval`, as far as it is there."""
+    """A folder of `rlcr eval`, as far as it exists."""
 
     label: str
     folder: Path
@@ -327,7 +327,7 @@ def _completions(results: Mapping[str, Any] | None) -> int | None:
 
 
 def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) -> RecordColumns:
-    """The records; where ``samples`` is a number, only so many of each question. All go into ``seen``."""
+    """The records; where ``samples`` is a number, only that many of each question. All go into ``seen``."""
     tasks: dict[str, int] = {}
     ids: dict[str, int] = {}
     ints = {name: array("q") for name in ("task", "question", "sample", "verdict", "repaired", "offset")}

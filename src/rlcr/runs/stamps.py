@@ -1,4 +1,4 @@
-"""What a derived file was made from, so that reading it later tells whether it still holds.
+"""What a derived file was made from, so that a later reader can see whether it still holds.
 
 A file that a command derives from a run carries a stamp:
 
@@ -56,7 +56,7 @@ def records_hash(run: Run) -> str:
 
 
 def stamp(run: Run, files: Iterable[str] = ()) -> dict[str, str]:
-    """What is to be made from a run's records and from more of its files."""
+    """The stamp of what is made from a run's records and from more of its files."""
     return {"records": records_hash(run), **{name: _file_hash(run.folder, name) for name in files}}
 
 
@@ -85,7 +85,7 @@ def stale_files(run: Run) -> dict[str, str]:
 def _why_stale(folder: Path, contents: Mapping[str, Any], records: str, seen: frozenset[str]) -> str | None:
     made_from = contents.get(MADE_FROM)
     if not isinstance(made_from, Mapping) or "records" not in made_from:
-        return "nothing tells which records it was made from"
+        return "it does not say which records it was made from"
     if made_from["records"] != records:
         return "answers, verdicts or confidences of the run have changed since it was made"
     for name, before in made_from.items():
@@ -110,7 +110,7 @@ def _contents(path: Path) -> Mapping[str, Any]:
 
 
 def _file_hash(folder: Path, name: str) -> str:
-    """A hash of a file of a run; of none, and of what lies elsewhere, a word that is no hash."""
+    """A hash of a file of a run; "gone" where there is no file, or it lies outside the run."""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
         return "gone"

@@ -66,7 +66,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model wrote: its text, and its tokens where the sampler can tell them.
+    """What a model wrote: its text, and its tokens where the sampler knows them.
 
     ``logprobs`` are the log-probabilities of the sampled tokens under the untempered model (temperature 1),
     ``token_spans`` the characters of ``text`` that each token covers: a token that holds only a part of a

@@ -45,7 +45,7 @@ from rlcr.sample.connection import (
 MODES = ("auto", "chat", "completion")
 #: What servers say no with to the content or the length of one request: content filters, long prompts.
 _OWN_STATUS = (400, 413, 422)
-#: After so many failures with no reply in between nothing more is asked: it may be the server.
+#: After this many failures with no reply in between nothing more is asked: it may be the server.
 _IN_A_ROW = 16
 
 
@@ -101,7 +101,7 @@ class EndpointSampler:
         self._may_switch = mode == "auto"
         self._refused: set[str] = set()
         self.name = model or _only_model(self._server)
-        self.fingerprint = self._server.url  # of the weights themselves a server tells nothing
+        self.fingerprint = self._server.url  # a server says nothing about its weights
 
     def __repr__(self) -> str:
         return f"EndpointSampler({self._server.url!r}, {self.name!r})"

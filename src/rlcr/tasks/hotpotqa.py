@@ -86,7 +86,7 @@ class _LeftOut:
 
 
 def build(request: TaskRequest, gold_counts: tuple[int, ...]) -> Built:
-    """Eight paragraphs a question, with so many gold ones among them, each number equally often."""
+    """Eight paragraphs a question, each of ``gold_counts`` gold ones among them equally often."""
     table = open_table(SOURCE, request.split, request.data_dir)
     left_out = _LeftOut()
     usable = _usable(table.rows(), request.seed, PARAGRAPHS - min(gold_counts), left_out)

@@ -201,7 +201,7 @@ def serve(answer: Callable[[Any], Any], *, memory: int, fault: Callable[[], str 
 
 
 def _limit_memory(memory: int) -> None:
-    """Allow so many bytes beyond those in use: how many the imports take depends on the machine."""
+    """Allow ``memory`` bytes beyond those in use: how many the imports take depends on the machine."""
     # Some systems have no such limit; time is limited all the same.
     with suppress(ImportError, ValueError, OSError):
         import resource
