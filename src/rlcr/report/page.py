@@ -265,12 +265,6 @@ def render(report: Report) -> str:
         "samples": report.selection.samples,
     }
 
-    def svg(panel: Any, figure: Figure) -> Markup:
-        return Markup(charts.panel_svg(panel, figure))
-
-    def swatch(series: int | None) -> Markup:
-        return Markup(charts.swatch(series))
-
     def data_table(figure: Figure) -> tuple[list[str], list[list[str]], int]:
         heads, rows = data_of(figure)
         every = list(rows)
@@ -284,8 +278,8 @@ def render(report: Report) -> str:
         script=Markup(script),
         policy=_policy(style, script),
         data=Markup(samples.safe_json(data)),
-        svg=svg,
-        swatch=swatch,
+        svg=lambda panel, figure: Markup(charts.panel_svg(panel, figure)),
+        swatch=lambda series: Markup(charts.swatch(series)),
         data_table=data_table,
         version=version("rlcr"),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

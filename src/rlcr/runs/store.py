@@ -18,6 +18,7 @@ import contextlib
 import fcntl
 import json
 import logging
+import mmap
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -261,19 +262,12 @@ def resume_run(folder: Path, settings: dict[str, Any]) -> Run:
 def drop_torn_line(path: Path) -> None:
     """Cut a file after its last line break."""
     with contextlib.suppress(FileNotFoundError), open(path, "rb+") as file:
-        end = file.seek(0, os.SEEK_END)
-        position = end
-        while position:
-            start = max(0, position - 65536)
-            file.seek(start)
-            at = file.read(position - start).rfind(b"\n")
-            if at >= 0:
-                end_of_line = start + at + 1
-                if end_of_line < end:
-                    file.truncate(end_of_line)
-                return
-            position = start
-        file.truncate(0)
+        size = file.seek(0, os.SEEK_END)
+        if size:
+            with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as contents:
+                end = contents.rfind(b"\n") + 1
+            if end < size:
+                file.truncate(end)
 
 
 def write_whole(path: Path, texts: str | Iterable[str]) -> None:

@@ -102,7 +102,7 @@ class WorkerPool:
                 self._idle.pop().kill()
 
     def forget(self) -> None:
-        """In a forked child: the workers are the parent's. Leave them alone, but close our ends of their pipes."""
+        """In a forked child: the workers are the parent's. Only close our ends of their pipes."""
         for worker in (*self._idle, *self._busy):
             worker.forget()
         self._begin()  # also new locks: those of the parent may have been held by threads that are not here

@@ -8,6 +8,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from rlcr.cli.show import plain_table
 from rlcr.cli.show.results import console
 from rlcr.many.coherence import TaskCoherence
 from rlcr.many.selective import Selection
@@ -31,11 +32,7 @@ def _accuracy(name: str, task: TaskVotes, confidence: str) -> Table:
     scaling = task.scaling
     sizes = _some([n for n in range(1, scaling.most + 1) if n == scaling.most or n & (n - 1) == 0])
     title = escape(f"{name}: accuracy of the chosen answer, confidence {confidence}")
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("choose by")
-    for n in sizes:
-        table.add_column(f"N = {n}", justify="right")
-    table.add_column("computed")
+    table = plain_table("choose by", *(f">N = {n}" for n in sizes), "computed", title=title)
     for curve in scaling.curves.values():
         cells = [estimate_text(curve.estimates[n - 1]) for n in sizes]
         drawn = sum(how == "drawn" for how in curve.how)
@@ -84,9 +81,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 def print_coherence(tasks: Mapping[str, TaskCoherence]) -> None:
     """Sums and spreads of every task."""
     out = console()
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("task", "mean sum", "above 1", "excess", "spread, responses", "spread, analyses"):
-        table.add_column(heading, justify="left" if heading == "task" else "right")
+    table = plain_table("task", ">mean sum", ">above 1", ">excess", ">spread, responses", ">spread, analyses")
     for name, coherence in tasks.items():
         table.add_row(escape(name), *(estimate_text(estimate) for estimate in coherence.summary().values()))
     out.print(table)
