@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.metrics.tables import Table, csv_text, latex, markdown
