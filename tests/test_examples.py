@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from examples import rlcr_minimal
-from tests.training.test_gradients import MIXED, error, exact_model
+from tests.training.gradients import MIXED, error, exact_model
 from tests.training.updates import encode, examples, recipe, tiny_tokenizer, update
 
 

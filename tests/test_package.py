@@ -9,6 +9,7 @@ from pathlib import Path
 import rlcr
 
 PACKAGE = Path(rlcr.__file__).parent
+TESTS = Path(__file__).parent
 HEAVY = {"torch", "transformers", "trl", "peft", "accelerate", "datasets", "openai"}
 # Only these rooms may import the heavy ones, and each does so when it is used, not when rlcr is imported.
 MAY_BE_HEAVY = ("engine", "sample", "confidence", "training", "tasks/plumbing/hub.py")
@@ -41,7 +42,7 @@ def imported_names(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
 
@@ -126,9 +127,22 @@ def test_the_report_reads_files_only() -> None:
 
 def test_files_are_of_readable_length() -> None:
     longest = max(
-        (len(path.read_text(encoding="utf-8").splitlines()), path.name) for path in PACKAGE.rglob("*.py")
+        (len(path.read_text(encoding="utf-8").splitlines()), path.name)
+        for folder in (PACKAGE, TESTS)
+        for path in folder.rglob("*.py")
     )
     assert longest[0] <= 450, longest
+
+
+def test_helpers_shared_by_tests_are_not_in_test_files() -> None:
+    """What several test files need is in a module beside them, so that each test file can be moved or split."""
+    wrong = {
+        f"{path.relative_to(TESTS)} imports {name}"
+        for path in TESTS.rglob("*.py")
+        for name in imported_names(path)
+        if any(part.startswith("test_") for part in name.split("."))
+    }
+    assert not wrong
 
 
 def test_the_public_api_exists() -> None:

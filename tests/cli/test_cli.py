@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,17 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.command import RLCR, rlcr
 
 from rlcr import RlcrError, score
 
-RLCR = [sys.executable, "-m", "rlcr"]
 GOOD = "<think>t</think><answer>{}</answer><analysis>a</analysis><confidence>{}</confidence>"
-
-
-def rlcr(*arguments: object, **kwargs) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*RLCR, *map(str, arguments)], capture_output=True, text=True, timeout=120, **kwargs
-    )
 
 
 def write_jsonl(path: Path, rows: list) -> Path:

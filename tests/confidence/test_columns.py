@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.confidence.made import colour_run, raw, write_run
+from tests.confidence.colour_runs import colour_run, raw, write_run
 from typer.testing import CliRunner
 
 from rlcr.cli import app

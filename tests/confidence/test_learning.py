@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.confidence.made import colour_run, raw, write_run
+from tests.confidence.colour_runs import colour_run, raw, write_run
 
 from rlcr import metrics
 from rlcr.confidence.agreement import agreement

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.confidence.made import CHANCE, OPTIMUM, colour_run, hide_answers, tiny_checkpoint
+from tests.confidence.colour_runs import CHANCE, OPTIMUM, colour_run, hide_answers, tiny_checkpoint
 
 from rlcr import metrics
 from rlcr.confidence.rows import Rows, folds_of, read_rows

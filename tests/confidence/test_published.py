@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.evaluate.test_published import PUBLISHED_NAMES, RUNS, outputs, published
+from tests.published import PUBLISHED_NAMES, RUNS, outputs, published, stored_rows
 from typer.testing import CliRunner
 
 from rlcr.cli import app
@@ -29,7 +29,7 @@ def test_the_authors_classifier_as_a_column(shared_data: Path, tmp_path: Path, r
         field = f"{method}-confidence_levels"
         # The files have no id of ours: rows are told apart by their number, as the import names them.
         table = tmp_path / f"{method.lower()}.jsonl"
-        table.write_text(_numbered(source, field, run))
+        table.write_text(_numbered(stored_rows(shared_data, run), field, run))
         rlcr("confidence", "add", "file", folder, "--file", table, "--field", field)
     expected = published(shared_data, run, "RLVR-Classifier")
     stored = load_results(folder)["tasks"][run]["confidences"]["rlvr-classifier"]["metrics"]
@@ -43,11 +43,7 @@ def test_the_authors_classifier_as_a_column(shared_data: Path, tmp_path: Path, r
     assert names == ["verbalised", "answer-prob", "rlvr-classifier"]
 
 
-def _numbered(source: Path, field: str, run: str) -> str:
-    import gzip
-
-    with gzip.open(source, "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+def _numbered(rows: list[dict], field: str, run: str) -> str:
     return "".join(
         json.dumps({"id": f"{run}/{number}", field: row[field]}) + "\n" for number, row in enumerate(rows)
     )

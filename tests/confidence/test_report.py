@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.confidence.made import colour_run
+from tests.confidence.colour_runs import colour_run
 
 from rlcr.confidence.comparison import COMPARISON, compare_columns
 from rlcr.confidence.rows import read_rows

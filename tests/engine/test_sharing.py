@@ -14,8 +14,8 @@ import torch
 from peft import LoraConfig, get_peft_model
 from tests.tiny import tiny_model
 from tests.training.double import in_double
+from tests.training.gradients import EQUAL, MIXED, error, texts_of
 from tests.training.oracle import grpo_step
-from tests.training.test_gradients import EQUAL, MIXED, error, texts_of
 from tests.training.updates import recipe, response, rows, update
 
 from rlcr.engine import sharing

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.evaluate.test_evaluate import CAPITALS, capitals, comparable, country_of, good_reply, records_of
+from tests.evaluate.capitals import CAPITALS, capitals, comparable, country_of, good_reply, records_of
 from tests.servers import Call, ModelServer
 
 from rlcr.confidence.rows import read_rows

@@ -11,73 +11,26 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.evaluate.capitals import (
+    CAPITALS,
+    capitals,
+    comparable,
+    country_of,
+    good_reply,
+    needy_reply,
+    records_of,
+)
 from tests.servers import Call, Faults, ModelServer
 
 from rlcr.cli.show.results import print_results
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
-from rlcr.evaluate.compare import compare_runs
-from rlcr.evaluate.methods import FORCED_ANSWER, FORCED_CONFIDENCE, METHOD_FILE
+from rlcr.evaluate.methods import FORCED_CONFIDENCE, METHOD_FILE
 from rlcr.evaluate.results import measure_records
 from rlcr.problem import Problem
 from rlcr.runs.record import from_cells
 from rlcr.runs.store import create_run
 from rlcr.tasks import write_problems
-
-CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Japan": "Tokyo"}
-
-
-def capitals(folder: Path, copies: int = 5) -> str:
-    """A task of its own, as a file: copies of four questions, told apart by a number."""
-    problems = [
-        Problem(f"capitals/{country}-{number}", f"[{number}] Capital of {country}?", (capital,), "exact")
-        for number in range(copies)
-        for country, capital in CAPITALS.items()
-    ]
-    path = folder / "capitals.jsonl"
-    write_problems(path, problems)
-    return str(path)
-
-
-def country_of(prompt: str) -> str:
-    return next(country for country in CAPITALS if f"Capital of {country}?" in prompt)
-
-
-def good_reply(call: Call) -> str:
-    """Knows France and Italy, is unsure of the rest; different samples differ in confidence."""
-    country = country_of(call.prompt)
-    known = country in ("France", "Italy")
-    answer = CAPITALS[country] if known else "London"
-    confidence = 0.9 if known else 0.2
-    return (
-        f"<think>{country}</think><answer>{answer}</answer><analysis>…</analysis>"
-        f"<confidence>{confidence - call.number % 5 / 100:.2f}</confidence>"
-    )
-
-
-def needy_reply(call: Call) -> str:
-    """Needs a forced answer for France, a forced confidence for Italy, both for Spain, nothing for Japan."""
-    country = country_of(call.prompt)
-    if call.prompt.endswith(FORCED_CONFIDENCE):
-        return " 70."
-    if call.prompt.endswith(FORCED_ANSWER):
-        return f" {CAPITALS[country]}.\n\nThat is all"
-    return {
-        "France": "<think>I ran out of</think><confidence>0.6</confidence>",
-        "Italy": "<think>…</think><answer>Rome</answer>",
-        "Spain": "no tags at all",
-        "Japan": "<think>…</think><answer>Kyoto</answer><confidence>0.1</confidence>",
-    }[country]
-
-
-def records_of(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
-
-
-def comparable(folder: Path) -> list[dict]:
-    """Records without what may differ between two runs: order and timings."""
-    records = [{k: v for k, v in record.items() if k != "seconds"} for record in records_of(folder)]
-    return sorted(records, key=lambda record: (record["id"], record["sample"]))
 
 
 def test_a_run_from_problems_to_results(tmp_path: Path) -> None:
@@ -294,17 +247,6 @@ def test_an_unfinished_run_is_not_rescored(tmp_path: Path) -> None:
         rescore(tmp_path / "run")
 
 
-def test_comparing_runs(tmp_path: Path) -> None:
-    task = capitals(tmp_path)
-    with ModelServer(good_reply) as good, ModelServer(needy_reply) as needy:
-        evaluate(Settings(good.url, (task,), "rlcr"), tmp_path / "a")
-        evaluate(Settings(needy.url, (task,), "base"), tmp_path / "b")
-    (comparison,) = compare_runs(tmp_path / "a", tmp_path / "b").tasks.values()
-    assert comparison.metrics["accuracy"].value == pytest.approx(0.25)
-    with pytest.raises(RlcrError, match="not a run"):
-        compare_runs(tmp_path / "a", tmp_path)
-
-
 def test_a_judge_is_asked_once_for_each_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLCR_CACHE", str(tmp_path / "cache"))
     problems = [Problem(f"j/{i}", f"Capital of France? {i}", ("Paris",), "judge") for i in range(6)]
@@ -346,21 +288,6 @@ def test_the_method_stored_with_a_checkpoint_is_the_default(tmp_path: Path) -> N
         (model / METHOD_FILE).write_text('{"method": "rlcr-long"}')
         results = evaluate(Settings(str(model), (task,)), tmp_path / "run", sampler=sampler)
         assert results.settings["method"] == "rlcr-long"
-
-
-def test_export_in_the_shape_of_lm_eval(tmp_path: Path) -> None:
-    with ModelServer(good_reply) as server:
-        evaluate(Settings(server.url, (capitals(tmp_path),), "rlcr"), tmp_path / "run")
-    command = [sys.executable, "-m", "rlcr", "export", str(tmp_path / "run"), "--out", str(tmp_path / "out")]
-    subprocess.run(command, check=True, capture_output=True)
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    (values,) = results["results"].values()
-    assert values["acc,none"] == pytest.approx(0.5)
-    assert values["acc_stderr,none"] > 0
-    (samples,) = (tmp_path / "out").glob("samples_*.jsonl")
-    rows = [json.loads(line) for line in samples.read_text().splitlines()]
-    assert len(rows) == 20
-    assert sum(row["acc"] for row in rows) == 10
 
 
 def test_ctrl_c_says_how_to_resume(tmp_path: Path) -> None:

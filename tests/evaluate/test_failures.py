@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.evaluate.test_evaluate import CAPITALS, capitals, comparable, good_reply, needy_reply, records_of
+from tests.command import rlcr
+from tests.evaluate.capitals import CAPITALS, capitals, comparable, good_reply, needy_reply, records_of
 from tests.servers import Call, ModelServer, Refusal, Reply
 from tests.tiny import tiny_model, tiny_tokenizer
 
@@ -47,11 +45,6 @@ def spain_3(call: Call) -> bool:
 def failed(run: Path) -> list[dict]:
     path = run / "failed.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def rlcr(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rlcr", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
 
 
 def impatient(server: ModelServer) -> EndpointSampler:

@@ -1,10 +1,9 @@
 """The extraction pipeline, on crafted replies and on the authors' stored outputs."""
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
+from tests.published import stored_rows
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.methods import (
@@ -83,9 +82,7 @@ def test_forced_confidences_on_the_scale_of_a_hundred(reply: str, strict: float 
 @pytest.mark.parametrize("run", ["commonsenseqa", "math-500"])
 def test_the_authors_forced_replies_read_as_they_read_them(shared_data: Path, run: str) -> None:
     """Their outputs end with the forced reply in tags; without it, every RLVR response needs one."""
-    path = shared_data / "rlcr_outputs" / f"hotpot_models_{run}.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+    rows = stored_rows(shared_data, run)
     different = 0
     for row in rows:
         response, _, forced = row["RLVR-output_0"].rpartition("<confidence>")

@@ -1,35 +1,22 @@
 """The authors' stored outputs give their published numbers, through the command line."""
 
-import gzip
 import json
 from pathlib import Path
 
 import pytest
+from tests.published import METHODS, PUBLISHED_NAMES, RUNS, outputs, published, stored_rows
 from typer.testing import CliRunner
 
 from rlcr.cli import app
 
-METHODS = ("Base", "RLVR", "RLVR-Classifier", "Answer-Prob", "RLCR")
-RUNS = ("commonsenseqa", "math-500")
-PUBLISHED_NAMES = {"accuracy": "accuracy", "auroc": "auroc", "brier": "brier_score", "ece": "ece"}
 # Both sides parsed, where the authors parse only the answer: accuracy of the stored MATH-500 completions.
 STRICT_ACCURACY = {"Base": 0.586, "RLVR": 0.502, "RLCR": 0.552}
-
-
-def outputs(shared_data: Path, run: str) -> Path:
-    return shared_data / "rlcr_outputs" / f"hotpot_models_{run}.jsonl.gz"
 
 
 def run_json(*arguments: str) -> dict:
     result = CliRunner().invoke(app, [*arguments, "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
-
-
-def published(shared_data: Path, run: str, method: str) -> dict:
-    with open(shared_data / "rlcr_outputs" / "metrics.jsonl", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    return next(row for row in rows if row["run"] == f"Hotpot-models/{run}" and row["method"] == method)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -54,8 +41,7 @@ def test_paper_grading_reproduces_verdicts_and_confidences_row_by_row(
     expected = published(shared_data, "math-500", method)
     for ours, theirs in PUBLISHED_NAMES.items():
         assert got["metrics"][ours]["value"] == pytest.approx(expected[theirs], abs=1e-9), ours
-    with gzip.open(source, "rt", encoding="utf-8") as file:
-        stored = [json.loads(line) for line in file]
+    stored = stored_rows(shared_data, "math-500")
     records = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert len(records) == len(stored) == 500
     for record, row in zip(records, stored, strict=True):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.evaluate.test_evaluate import capitals, good_reply
+from tests.command import rlcr
+from tests.evaluate.capitals import capitals, good_reply
 from tests.servers import Call, ModelServer
 
 from rlcr.errors import RlcrError
@@ -36,11 +34,6 @@ def thief() -> Iterator[ModelServer]:
 
     with ModelServer(reply) as server:
         yield server
-
-
-def rlcr(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rlcr", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
 
 
 def point(run: Path, **places: str) -> None:

@@ -1,18 +1,19 @@
 """One completion on which the parser or a verifier fails is unscorable, with the reason; no run ends at it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.evaluate.test_evaluate import capitals, country_of, good_reply, records_of
+from tests.evaluate.capitals import capitals, country_of, good_reply, records_of
 from tests.servers import Call, ModelServer
 
 from rlcr import response as response_module
 from rlcr import verify as verify_module
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
+from rlcr.evaluate.grade import read_response
 from rlcr.evaluate.importing import TableColumns, import_run
 from rlcr.evaluate.results import Results, TaskResult
 from rlcr.evaluate.score import score
@@ -39,6 +40,14 @@ def failing_verifier(problems: Sequence[Problem], answers: Sequence[str | None])
     if any(POISON in (answer or "") for answer in answers):
         raise ZeroDivisionError(POISON)
     return exact(problems, answers)
+
+
+@pytest.fixture(autouse=True)
+def fresh_readings() -> Iterator[None]:
+    """The grader remembers how it read a text; another parser must not meet what this one read."""
+    read_response.cache_clear()
+    yield
+    read_response.cache_clear()
 
 
 @pytest.fixture(params=["parser", "verifier"])
@@ -111,6 +120,7 @@ def test_a_run_is_graded_whole_once_the_failure_is_mended(tmp_path: Path, reason
     with pytest.MonkeyPatch.context() as mended:
         mended.setattr(response_module, "_parse_strict", strict_reading)
         mended.setitem(verify_module.VERIFIERS, "exact", exact)
+        read_response.cache_clear()  # mended in another version, so in another process
         task = only(rescore(tmp_path / "run"))
     assert (task.summary.n, dict(task.unscorable)) == (20, {})
 

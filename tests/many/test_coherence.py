@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.report.made import made_run, problem, record, write_run
+from tests.report.run_folders import problem, record, simulated_run, write_run
 from typer.testing import CliRunner
 
 from rlcr import metrics
@@ -61,7 +61,7 @@ def test_everything_left_out_is_counted() -> None:
 
 
 def test_a_run_from_records_to_files(tmp_path: Path) -> None:
-    made_run(tmp_path / "run", "rlcr", {"gsm8k": 30}, samples=4)
+    simulated_run(tmp_path / "run", "rlcr", {"gsm8k": 30}, samples=4)
     votes = vote(tmp_path / "run")
     assert votes.tasks["gsm8k"].scaling.most == 4
     stored = json.loads((tmp_path / "run" / "voting.json").read_text())
@@ -75,7 +75,7 @@ def test_a_run_from_records_to_files(tmp_path: Path) -> None:
 
 
 def test_the_commands_print_what_they_write(tmp_path: Path) -> None:
-    made_run(tmp_path / "run", "rlcr", {"gsm8k": 20}, samples=4)
+    simulated_run(tmp_path / "run", "rlcr", {"gsm8k": 20}, samples=4)
     folder = str(tmp_path / "run")
     printed = {}
     for command in (["vote"], ["coherence"], ["select", "--precision", "0.6"]):
@@ -102,13 +102,13 @@ def test_answers_are_grouped_by_the_equality_that_graded_them(tmp_path: Path) ->
 
 
 def test_a_run_with_one_sample_says_what_is_missing(tmp_path: Path) -> None:
-    made_run(tmp_path / "run", "rlcr", {"gsm8k": 5})
+    simulated_run(tmp_path / "run", "rlcr", {"gsm8k": 5})
     with pytest.raises(RlcrError, match="one sample of each question"):
         vote(tmp_path / "run")
 
 
 def test_an_unfinished_run_and_an_unknown_column_are_refused(tmp_path: Path) -> None:
-    made_run(tmp_path / "run", "rlcr", {"gsm8k": 5}, samples=3)
+    simulated_run(tmp_path / "run", "rlcr", {"gsm8k": 5}, samples=3)
     with pytest.raises(RlcrError, match="gsm8k: --most 9, but nine in ten questions have at most 3 samples"):
         vote(tmp_path / "run", most=9)
     with pytest.raises(RlcrError, match="no confidence column"):

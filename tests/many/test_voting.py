@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.pools import Kind, brute_force, ragged, simulated
-from tests.report.made import problem, record, write_artefacts, write_run
+from tests.many.pools import Kind, brute_force, ragged, simulated
+from tests.report.run_folders import problem, record, write_artefacts, write_run
 
 from rlcr import metrics
 from rlcr.errors import RlcrError

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.made import METHODS, made_run, made_training, write_artefacts
+from tests.report.run_folders import METHODS, simulated_run, simulated_training, write_artefacts
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Three methods on two tasks, and a training."""
     root = tmp_path_factory.mktemp("runs")
-    found = {name: made_run(root / name, name, {"gsm8k": 120, "trivia": 80}) for name in METHODS}
+    found = {name: simulated_run(root / name, name, {"gsm8k": 120, "trivia": 80}) for name in METHODS}
     write_artefacts(found["rlcr"])
-    found["training"] = made_training(root / "training", updates=150)
+    found["training"] = simulated_training(root / "training", updates=150)
     return found
 
 

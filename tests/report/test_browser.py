@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.made import made_records, made_run, problem, record, write_run
+from tests.report.run_folders import problem, record, simulated_records, simulated_run, write_run
 
 from rlcr.report.page import write_report
 
@@ -230,10 +230,10 @@ def test_two_hundred_thousand_records(
     browser: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = [
-        made_run(tmp_path / name, name, {"a": 20_000, "b": 5_000}, samples=2)
+        simulated_run(tmp_path / name, name, {"a": 20_000, "b": 5_000}, samples=2)
         for name in ("base", "rlvr", "rlcr")
     ]
-    records, asked = made_records("rlcr", "a", 25_000, samples=2, seed=1)
+    records, asked = simulated_records("rlcr", "a", 25_000, samples=2, seed=1)
     folders.append(write_run(tmp_path / "alone", records, asked))
     size = sum(path.stat().st_size for path in tmp_path.glob("*/records.jsonl"))
     started = time.perf_counter()

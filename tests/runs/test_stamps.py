@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.confidence.made import colour_run
+from tests.confidence.colour_runs import colour_run
 
 from rlcr.confidence.comparison import compare_columns
 from rlcr.confidence.sources import Options, add_column

@@ -1,90 +1,39 @@
 """The local sampler against slow obvious versions: transformers' generate, plain forward passes, counting."""
 
-import logging
 import math
 import random
-from collections import Counter
 
 import numpy as np
 import pytest
 import torch
-from scipy.stats import chisquare
-from tests.sample.ties import assert_tied
+from tests.sample.local_samples import (
+    GREEDY,
+    SAMPLED,
+    assert_same_or_tied,
+    check_logprobs,
+    make_requests,
+    plain_logits,
+    prompt_ids,
+    run,
+    user,
+    writings,
+)
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from rlcr.engine.decoding import PackedModel
-from rlcr.engine.trial import Trial, try_packed
 from rlcr.errors import RlcrError
-from rlcr.sample import Completion, Refused, Request, Sampling
+from rlcr.sample import Refused, Request, Sampling
 from rlcr.sample.batch import Batch
-from rlcr.sample.choice import choose, gumbel, nucleus, stream
 from rlcr.sample.jobs import Maker
 from rlcr.sample.local import LocalSampler
 
-WORDS = ["sum", "of", "the", "numbers", "answer", "42", "café", "日本語", "🙂", "what", "<think>", "sure"]
 FAMILIES = ["llama", "qwen2", "qwen3", "olmo2", "gemma3_text"]
-SAMPLED = Sampling(max_tokens=24, temperature=0.8, top_p=0.95, seed=7)
-GREEDY = Sampling(max_tokens=24)
-
-
-def user(text: str) -> tuple[dict[str, str], ...]:
-    return ({"role": "user", "content": text},)
-
-
-def make_requests(count: int = 6, n: int = 1, seed: int = 0) -> list[Request]:
-    rng = random.Random(seed)
-    return [
-        Request(f"p{i}", user(" ".join(rng.choices(WORDS, k=rng.randint(1, 40)))), n=n) for i in range(count)
-    ]
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return tiny_tokenizer()
-
-
-@pytest.fixture(scope="module")
-def model():
-    return tiny_model()
 
 
 @pytest.fixture
 def sampler(model, tokenizer) -> LocalSampler:
     return LocalSampler(model, tokenizer, name="tiny")
-
-
-def run(sampler: LocalSampler, requests, sampling: Sampling) -> dict[tuple[str, int], Completion]:
-    completions = list(sampler.sample(requests, sampling))
-    found = {(c.key, c.sample): c for c in completions}
-    assert len(found) == len(completions)  # each exactly once
-    return found
-
-
-def writings(found: dict[tuple[str, int], Completion]) -> dict[tuple[str, int], str]:
-    return {key: completion.text for key, completion in found.items()}
-
-
-def prompt_ids(tokenizer, request: Request) -> list[int]:
-    text = tokenizer.apply_chat_template(list(request.messages), tokenize=False, add_generation_prompt=True)
-    return tokenizer(text, add_special_tokens=False)["input_ids"]
-
-
-def plain_logits(model, ids: list[int]) -> torch.Tensor:
-    with torch.no_grad():
-        return model(input_ids=torch.tensor([ids])).logits[0].float()
-
-
-def assert_same_or_tied(model, tokenizer, requests, ours, other, sampling: Sampling) -> None:
-    """Equal tokens, or a first difference where rounding may decide."""
-    by_key = {request.key: request for request in requests}
-    for (key, sample), completion in ours.items():
-        a, b = completion.token_ids, other[key, sample].token_ids
-        if a == b:
-            continue
-        first = next(i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
-        logits = plain_logits(model, [*prompt_ids(tokenizer, by_key[key]), *a[:first]])[-1:]
-        assert_tied(logits, key, sample, first, sampling)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -107,13 +56,6 @@ def test_greedy_equals_generate_and_logprobs_equal_a_plain_forward_pass(family, 
         assert completion.prompt_tokens == len(ids)
         check_logprobs(model, ids, completion)
         assert completion.text == tokenizer.decode(completion.token_ids, skip_special_tokens=True)
-
-
-def check_logprobs(model, ids: list[int], completion: Completion) -> None:
-    logits_TV = plain_logits(model, [*ids, *completion.token_ids])[len(ids) - 1 : -1]
-    tokens_T1 = torch.tensor(completion.token_ids)[:, None]
-    wanted_T = logits_TV.log_softmax(-1).gather(1, tokens_T1)[:, 0]
-    assert np.allclose(completion.logprobs, wanted_T.numpy(), atol=1e-4)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
@@ -347,151 +289,3 @@ def test_a_template_writes_its_own_first_token_and_plain_text_gets_the_tokenizer
         everything = [*ids, *tokenizer("the", add_special_tokens=False)["input_ids"]]
         assert completion.prompt_tokens == len(everything)
         check_logprobs(model, everything, completion)
-
-
-def test_sampled_frequencies_match_the_softmax() -> None:
-    torch.manual_seed(0)
-    for vocabulary, sampling in (
-        (11, Sampling(temperature=1.0)),
-        (64, Sampling(temperature=0.7)),
-        (50, Sampling(temperature=1.3, top_p=0.8)),
-    ):
-        logits_V = torch.randn(vocabulary) * 1.5
-        draws = 40_000
-        streams = np.array([stream(0, "k", i) for i in range(draws)], dtype=np.uint64)
-        choice = choose(logits_V.expand(draws, -1), streams, np.full(draws, 3), sampling)
-        scaled_1V = nucleus((logits_V / sampling.temperature)[None], sampling.top_p)
-        wanted = scaled_1V.softmax(-1)[0].double().numpy()
-        counts = np.bincount(choice.tokens_B, minlength=vocabulary)
-        assert not counts[wanted == 0].any()
-        possible = wanted > 0
-        expected = wanted[possible] / wanted[possible].sum() * draws
-        assert chisquare(counts[possible], expected).pvalue > 1e-3
-        assert np.allclose(choice.logprobs_B, logits_V.log_softmax(-1)[choice.tokens_B].numpy(), atol=1e-5)
-
-
-def test_top_p_keeps_the_fewest_tokens_that_reach_it() -> None:
-    torch.manual_seed(0)
-    for vocabulary in (20, 3000):
-        logits_BV = torch.randn(40, vocabulary)
-        for top_p in (0.01, 0.5, 0.9, 0.999):
-            kept_BV = nucleus(logits_BV, top_p).isfinite()
-            for logits_V, kept_V in zip(logits_BV, kept_BV, strict=True):
-                sorted_V, order_V = logits_V.double().softmax(-1).sort(descending=True)
-                count = int((sorted_V.cumsum(-1) < top_p).sum()) + 1
-                assert abs(int(kept_V.sum()) - count) <= (vocabulary > 100)  # rounding at the edge
-                assert bool(kept_V[order_V[: count - 1]].all())
-
-
-def test_noise_depends_on_every_part_of_its_name_and_looks_like_noise() -> None:
-    names = [stream(s, k, i) for s in (0, 1) for k in ("a", "b", "a\x1f1") for i in (0, 1)]
-    assert len(set(names)) == len(names)
-    assert stream(0, "key", 3) == stream(0, "key", 3) == 7758514353832239289
-    streams = np.array(names, dtype=np.uint64)
-    noise = gumbel(np.repeat(streams, 50), np.tile(np.arange(50), len(names)), 100)
-    assert np.isfinite(noise).all()
-    assert abs(noise.mean() - 0.5772) < 0.02
-    assert abs(noise.std() - math.pi / math.sqrt(6)) < 0.02
-    assert np.abs(np.corrcoef(noise[:40]) - np.eye(40)).max() < 0.5
-    assert max(Counter(noise.ravel().tolist()).values()) == 1
-
-
-def test_an_interrupted_sampler_can_be_used_again_and_leaves_the_model_alone(tokenizer) -> None:
-    model = tiny_model()
-    sampler = LocalSampler(model, tokenizer, name="x", max_rows=4)
-    model.train()
-    model.model.layers[0].eval()
-    requests = make_requests(n=2)
-    reference = run(sampler, requests, SAMPLED)
-    stream_of = sampler.sample(requests, SAMPLED)
-    next(stream_of)
-    assert model.training
-    assert not model.model.layers[0].training
-    assert model.config._attn_implementation == "sdpa"
-    assert not torch.is_inference_mode_enabled()
-    loss = model(input_ids=torch.tensor([[5, 6, 7]]), labels=torch.tensor([[5, 6, 7]])).loss
-    loss.backward()  # in the middle of sampling
-    stream_of.close()
-    assert run(sampler, requests, SAMPLED) == reference
-    original = model.model.layers[1].forward
-
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    model.model.layers[1].forward = interrupt
-    with pytest.raises(KeyboardInterrupt):
-        list(sampler.sample(requests, SAMPLED))
-    model.model.layers[1].forward = original
-    assert model.training
-    assert run(sampler, requests, SAMPLED) == reference
-
-
-def test_changed_weights_are_used_at_once(tokenizer) -> None:
-    model = tiny_model()
-    sampler = LocalSampler(model, tokenizer, name="x")
-    requests = make_requests()
-    before = run(sampler, requests, GREEDY)
-    other = tiny_model(seed=1)
-    model.load_state_dict(other.state_dict())
-    after = run(sampler, requests, GREEDY)
-    assert after != before
-    assert after == run(LocalSampler(other, tokenizer, name="x"), requests, GREEDY)
-
-
-def test_damaged_weights_are_an_error_and_not_text(tokenizer) -> None:
-    model = tiny_model()
-    sampler = LocalSampler(model, tokenizer, name="x")
-    run(sampler, make_requests(1), GREEDY)
-    torch.nn.init.constant_(model.model.norm.weight, math.nan)
-    with pytest.raises(RlcrError, match="not a number"):
-        list(sampler.sample(make_requests(1), GREEDY))
-
-
-@pytest.mark.parametrize(
-    ("family", "settings", "reason"),
-    [
-        ("gemma2", {"attn_implementation": "eager"}, "capped scores"),
-        ("mamba", {}, "linear_attention"),
-        ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}, "rotary"),
-        ("mistral", {"sliding_window": 20}, "attention window of 20"),
-        ("gpt2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 512}, None),
-    ],
-)
-def test_models_that_cannot_run_packed_take_the_plain_path_and_say_so(
-    family, settings, reason, tokenizer, caplog
-) -> None:
-    model = tiny_model(family, **settings)
-    requests = make_requests(3, n=2)
-    with caplog.at_level(logging.WARNING, logger="rlcr"):
-        found = run(LocalSampler(model, tokenizer, name=family), requests, SAMPLED)
-    messages = " ".join(record.message for record in caplog.records)
-    if reason is None:
-        assert not messages
-    else:
-        assert reason in messages
-    assert len(found) == 6
-    for request in requests:
-        for sample in range(2):
-            check_logprobs(model, prompt_ids(tokenizer, request), found[request.key, sample])
-
-
-def test_both_paths_agree(model, tokenizer) -> None:
-    requests = make_requests(n=2)
-    sampling = Sampling(24, 0.8, 0.95, ("</think>", "é"), 7)
-    fast = run(LocalSampler(model, tokenizer, name="x"), requests, sampling)
-    plain = run(LocalSampler(model, tokenizer, name="x", fast=False), requests, sampling)
-    assert {k: (c.text, c.finish_reason) for k, c in fast.items()} == {
-        k: (c.text, c.finish_reason) for k, c in plain.items()
-    }
-
-
-def test_half_precision_and_a_model_that_only_pretends(tokenizer) -> None:
-    assert try_packed(tiny_model().bfloat16()) == Trial()
-    broken = tiny_model()
-    attention = broken.model.layers[0].self_attn
-    original = attention.forward
-    # A layer that looks at its neighbours in the packed row, as convolutions and recurrences do.
-    attention.forward = lambda hidden_states, **kwargs: original(
-        hidden_states=hidden_states + hidden_states.roll(1, dims=1), **kwargs
-    )
-    assert "log-probabilities with a shared prompt differ" in str(try_packed(broken).reason)

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
-from tests.evaluate.test_evaluate import capitals, country_of, good_reply, records_of
+from tests.evaluate.capitals import capitals, country_of, good_reply, records_of
 from tests.servers import Call, ModelServer, Token
 
 from rlcr.cli.show.results import print_results

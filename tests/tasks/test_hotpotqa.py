@@ -9,16 +9,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.tasks.hotpot_rows import hotpot_row
 
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.tasks import load
 from rlcr.tasks.plumbing.seeded import same_question_key
 
-Make = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]
 
 BUILD = """
@@ -65,9 +64,7 @@ def test_modified_from_the_real_dev_questions(size: int, shared_data: Path, tmp_
     assert first == build_elsewhere(shared_data, tmp_path / "2.jsonl", size, "4242")
 
 
-def test_twenty_thousand_from_a_source_of_the_real_shape(
-    write: Write, hotpot_row: Make, data_dir: Path
-) -> None:
+def test_twenty_thousand_from_a_source_of_the_real_shape(write: Write, data_dir: Path) -> None:
     rows = [hotpot_row(number) for number in range(20_050)]
     write("hotpotqa/distractor_train.jsonl", rows)
     problems = load("hotpotqa-modified", "train", data_dir=data_dir).problems
@@ -81,14 +78,14 @@ def test_twenty_thousand_from_a_source_of_the_real_shape(
     assert max(places.values()) - min(places.values()) < 400
 
 
-def test_the_bytes_are_pinned(write: Write, hotpot_row: Make, data_dir: Path) -> None:
+def test_the_bytes_are_pinned(write: Write, data_dir: Path) -> None:
     """Whoever changes this hash changes everybody's training set: say so in the changelog."""
     write("hotpotqa/distractor_dev.jsonl", [hotpot_row(number) for number in range(30)])
     tasks = load("hotpotqa-modified", size=12, seed=1, data_dir=data_dir)
     assert tasks.sha256 == "19f8176597caa2fde6effae71cfe87bda8bd2dfd445ee8bac7308adb2316b476"
 
 
-def test_distractor_keeps_both_gold_paragraphs(write: Write, hotpot_row: Make, data_dir: Path) -> None:
+def test_distractor_keeps_both_gold_paragraphs(write: Write, data_dir: Path) -> None:
     write("hotpotqa/distractor_dev.jsonl", [hotpot_row(number) for number in range(20)])
     tasks = load("hotpotqa", data_dir=data_dir)
     assert "all 20 problems at hand instead of the paper's 1,000" in tasks.notes
@@ -99,7 +96,7 @@ def test_distractor_keeps_both_gold_paragraphs(write: Write, hotpot_row: Make, d
         assert problem.extras["gold_paragraphs"] == 2
 
 
-def test_unusable_questions_are_replaced_and_named(write: Write, hotpot_row: Make, data_dir: Path) -> None:
+def test_unusable_questions_are_replaced_and_named(write: Write, data_dir: Path) -> None:
     rows = [hotpot_row(number, others=3 if number % 5 == 0 else 8) for number in range(60)]
     rows[7]["supporting_facts"] = [["Gold 7-a", 0]]
     rows.append(hotpot_row(99, question=rows[1]["question"].upper()))
@@ -116,9 +113,7 @@ def test_unusable_questions_are_replaced_and_named(write: Write, hotpot_row: Mak
     assert "1 questions left out, the same question again: q000099" in whole
 
 
-def test_a_smaller_set_is_the_beginning_of_a_larger_one(
-    write: Write, hotpot_row: Make, data_dir: Path
-) -> None:
+def test_a_smaller_set_is_the_beginning_of_a_larger_one(write: Write, data_dir: Path) -> None:
     write("hotpotqa/distractor_dev.jsonl", [hotpot_row(number) for number in range(60)])
     small, large = (load("hotpotqa-modified", size=n, data_dir=data_dir).problems for n in (20, 50))
     assert small == large[:20]
@@ -127,7 +122,7 @@ def test_a_smaller_set_is_the_beginning_of_a_larger_one(
 
 
 def test_upstream_array_and_hub_columns_give_the_same_problems(
-    write: Write, hotpot_row: Make, data_dir: Path, tmp_path: Path
+    write: Write, data_dir: Path, tmp_path: Path
 ) -> None:
     rows = [hotpot_row(number) for number in range(30)]
     write("hotpotqa/distractor_dev.jsonl", rows)
@@ -153,7 +148,7 @@ def test_upstream_array_and_hub_columns_give_the_same_problems(
     assert len(hashes) == 1
 
 
-def test_an_array_cut_short_is_an_error(data_dir: Path, hotpot_row: Make) -> None:
+def test_an_array_cut_short_is_an_error(data_dir: Path) -> None:
     path = data_dir / "hotpotqa" / "hotpot_dev_distractor_v1.json"
     path.parent.mkdir()
     path.write_text(json.dumps([hotpot_row(1), hotpot_row(2)])[:-100])
@@ -161,7 +156,7 @@ def test_an_array_cut_short_is_an_error(data_dir: Path, hotpot_row: Make) -> Non
         load("hotpotqa", data_dir=data_dir)
 
 
-def test_a_row_without_paragraphs_is_an_error(write: Write, hotpot_row: Make, data_dir: Path) -> None:
+def test_a_row_without_paragraphs_is_an_error(write: Write, data_dir: Path) -> None:
     write("hotpotqa/distractor_dev.jsonl", [hotpot_row(1), {**hotpot_row(2), "context": [["title"]]}])
     with pytest.raises(RlcrError, match=r"line 2, column context: expected paragraphs"):
         load("hotpotqa", data_dir=data_dir)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from tests.training.test_gradients import texts_of
+from tests.training.gradients import texts_of
 from tests.training.updates import recipe, response, update
 
 #: Small passes, so that one process makes more of them than the other.

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tests.training.test_gradients import MIXED, error
+from tests.training.gradients import MIXED, error
 from tests.training.updates import ChosenSampler, recipe, update
 
 from rlcr.problem import Problem

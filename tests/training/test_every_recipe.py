@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tasks.conftest import hotpot_row
+from tests.tasks.hotpot_rows import hotpot_row
 from tests.tiny import tiny_model, tiny_tokenizer
 
 from rlcr.runs.store import PROBLEMS

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -11,50 +10,9 @@ import pytest
 import torch
 from tests.tiny import tiny_model
 from tests.training.double import in_double
+from tests.training.gradients import EQUAL, MIXED, error, exact_model, texts_of
 from tests.training.oracle import grpo_step
 from tests.training.updates import recipe, response, rows, stock_update, update
-
-MIXED = {
-    "a": [
-        response(confidence="0.9"),
-        response("41", "0.7", think="the sum of the numbers is then divided by two, so 日本語 🙂"),
-        "no tags at all",
-        response(analysis="the answer seems right, I am quite " * 5, confidence="0.25"),
-    ],
-    "b": [
-        response("é", "0.1"),
-        response(confidence="1.0"),
-        "<think>cut off in the middle of the sum…",
-        response("7", "0.95", analysis=""),
-    ],
-}
-EQUAL = {**MIXED, "b": [response()] * 4}
-
-
-def texts_of(groups: int, size: int) -> dict[str, list[str]]:
-    rng = random.Random(7)
-    return {
-        f"p{g}": [
-            response(rng.choice(["42", "41"]), f"{rng.random():.2f}", think="so " * rng.randrange(12))
-            if rng.random() < 0.8
-            else "nothing " * rng.randrange(1, 9)
-            for _ in range(size)
-        ]
-        for g in range(groups)
-    }
-
-
-def exact_model(**settings: Any) -> Any:
-    return in_double(tiny_model(max_position_embeddings=2048, **settings))
-
-
-def error(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> float:
-    """The largest difference, relative to the largest gradient of its tensor."""
-    assert found.keys() == wanted.keys()
-    return max(
-        ((found[name] - wanted[name]).abs().max() / wanted[name].abs().max().clamp(min=1e-12)).item()
-        for name in wanted
-    )
 
 
 @pytest.mark.parametrize("credit", ["all", "analysis+confidence", "decoupled"])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.tiny import tiny_model, tiny_tokenizer
-from tests.training.test_sft import rows, write_data
+from tests.training.sft_runs import rows, write_data
 from tests.training.updates import recipe, response, update
 
 from rlcr.sample.loading import load

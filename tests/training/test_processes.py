@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import torch
+from tests.training.gradients import error
 from tests.training.one_update import CASES, updates
-from tests.training.test_gradients import error
 
 ROOT = Path(__file__).parents[2]
 

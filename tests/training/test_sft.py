@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.tiny import tiny_model, tiny_tokenizer
+from tests.training.sft_runs import StopAt, rows, write_data
 from transformers import TrainerCallback
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.methods import stored_method
-from rlcr.problem import Problem
-from rlcr.prompts import load_prompt, messages, render_messages
+from rlcr.prompts import render_messages
 from rlcr.sample import Request, Sampling
 from rlcr.sample.local import LocalSampler
 from rlcr.training.sft import (
@@ -30,30 +30,6 @@ THINK_CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
 )
-COMPLETION = (
-    "<think>the sum of {n} and 30</think>\n<answer>{m}</answer>\n<analysis>I am quite sure</analysis>"
-)
-
-
-def rows(number: int = 8) -> list[dict[str, Any]]:
-    prompt = load_prompt("rlvr")  # short, so that the tests are quick
-    return [
-        {
-            "id": f"sum/{n}",
-            "method": "rlcr",
-            "messages": messages(
-                prompt, Problem(str(n), f"What is the sum of {n} and 30? 🙂", ("",), "math")
-            ),
-            "completion": COMPLETION.format(n=n, m=n + 30),
-        }
-        for n in range(number)
-    ]
-
-
-def write_data(folder: Path, lines: list[dict[str, Any]]) -> str:
-    folder.mkdir(exist_ok=True)
-    (folder / "sft.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -97,20 +73,6 @@ def mean_loss(model: Any, tokenizer: Any) -> float:
             total += float(model(input_ids=ids, labels=labels).loss) * example.trained
             tokens += example.trained
     return total / tokens
-
-
-class StopAt(TrainerCallback):
-    """An interruption after a number of updates."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if state.global_step == self.step:
-            raise KeyboardInterrupt
-
-
-# --- what is trained ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("template", [None, "chatml", "think"])
@@ -183,9 +145,6 @@ def test_what_is_too_long_is_left_out_not_cut() -> None:
         make_examples(lines, model, tokenizer, 5)
 
 
-# --- a run ----------------------------------------------------------------------------------------
-
-
 def test_a_run_learns_and_leaves_an_ordinary_model(finished: Path, settings: Settings) -> None:
     report = json.loads((finished / "sft.json").read_text())
     losses = report["losses"]
@@ -255,9 +214,6 @@ def test_lora_is_merged(settings: Settings, tmp_path: Path) -> None:
     # What was merged is what was trained: the saved model has forgotten nothing of it.
     merged = LocalSampler.load(tmp_path / "run" / "model")
     assert mean_loss(merged.model, merged.tokenizer) < mean_loss(tiny_model(), tiny_tokenizer())
-
-
-# --- mistakes -------------------------------------------------------------------------------------
 
 
 def test_mistakes_are_told_before_a_model_is_loaded(tmp_path: Path) -> None:

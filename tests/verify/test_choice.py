@@ -1,11 +1,10 @@
-import gzip
-import json
 import re
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.published import stored_rows
 
 from rlcr.problem import Problem
 from rlcr.verify.choice import verify_choice
@@ -195,9 +194,7 @@ def test_long_answers_take_no_longer_than_they_should(part):
 @pytest.mark.parametrize("method", ["Base", "RLVR", "RLCR"])
 def test_against_the_authors_judge(shared_data, method):
     """The judge is the more lenient: it also accepts neighbouring options. It hardly ever rejects ours."""
-    path = shared_data / "rlcr_outputs" / "hotpot_models_commonsenseqa.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+    rows = stored_rows(shared_data, "commonsenseqa")
     problems, answers = [], []
     for row in rows:
         choices = dict(re.findall(r"^([A-E])\) (.*)$", row["problem"], re.MULTILINE))

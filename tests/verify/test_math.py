@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from math_verify import LatexExtractionConfig, parse
 from math_verify import verify as math_verify
+from tests.published import stored_rows
 
 from rlcr.problem import Problem
 from rlcr.verify._formula import formula, formulas
@@ -265,7 +266,7 @@ def test_every_gold_passes_its_own_verifier_and_a_wrong_answer_does_not(shared_d
 
 def stored(shared_data: Path, method: str) -> tuple[list[Problem], list[str], list[int]]:
     """The authors' stored MATH-500 outputs: problems, last answers and verdicts."""
-    data = rows(shared_data / "rlcr_outputs" / "hotpot_models_math-500.jsonl.gz")
+    data = stored_rows(shared_data, "math-500")
     found = [re.findall(r"<answer>(.*?)</answer>", row[f"{method}-output_0"], re.DOTALL) for row in data]
     problems = [Problem(row["unique_id"], row["problem"], (row["answer"],), "math") for row in data]
     return (

@@ -31,6 +31,7 @@ METHODS: dict[str, Callable[[random.Random, float], tuple[float, float]]] = {
 
 
 def sentence(rng: random.Random, words: int) -> str:
+    """So many words in a row."""
     return " ".join(rng.choices(WORDS, k=words)).capitalize() + "."
 
 
@@ -79,6 +80,7 @@ def record(
 
 
 def problem(name: str, question: str, gold: str) -> dict[str, Any]:
+    """A problem as a run stores it."""
     return {
         "id": name,
         "question": question,
@@ -133,10 +135,10 @@ def write_run(
     return folder
 
 
-def made_records(
+def simulated_records(
     method: str, task: str, n: int, *, seed: int = 0, samples: int = 1, words: int = 60, shift: float = 0.0
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Records and problems of a made-up task; the questions are the same for every method."""
+    """Records and problems of a simulated task; the questions are the same for every method."""
     asked, rng = random.Random(f"{task}/{seed}"), random.Random(f"{method}/{task}/{seed}")
     records, problems = [], []
     for number in range(n):
@@ -179,13 +181,13 @@ def made_records(
     return records, problems
 
 
-def made_run(
+def simulated_run(
     folder: Path, method: str, tasks: dict[str, int], *, samples: int = 1, words: int = 60, seed: int = 0
 ) -> Path:
-    """A run of a method on made-up tasks."""
+    """A run of a method on simulated tasks."""
     records, problems = [], []
     for shift, (task, n) in enumerate(tasks.items()):
-        more, asked = made_records(
+        more, asked = simulated_records(
             method, task, n, samples=samples, words=words, shift=0.2 * shift, seed=seed
         )
         records += more
@@ -193,7 +195,7 @@ def made_run(
     return write_run(folder, records, problems, method=method)
 
 
-def made_training(
+def simulated_training(
     folder: Path, *, task: str = "arms", updates: int = 300, evals: int = 3, seed: int = 0
 ) -> Path:
     """A training run: curves that go somewhere, and held-out evaluations."""
@@ -230,7 +232,9 @@ def made_training(
             file.write(json.dumps(line) + "\n")
     for number in range(1, evals + 1):
         method = "base" if number == 1 else "rlcr"
-        made_run(folder / "evals" / f"update-{number * updates // evals:06d}", method, {task: 80}, seed=seed)
+        simulated_run(
+            folder / "evals" / f"update-{number * updates // evals:06d}", method, {task: 80}, seed=seed
+        )
     return folder
 
 

@@ -1,0 +1,91 @@
+"""A run on disk: full disks, two writers, broken files."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.command import rlcr
+from tests.evaluate.capitals import capitals, comparable, good_reply, needy_reply
+from tests.servers import ModelServer
+
+from rlcr.errors import RlcrError
+from rlcr.evaluate import Settings, evaluate, rescore
+from rlcr.evaluate.results import load_results
+from rlcr.runs.store import Appender, Run, locked
+
+
+def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path) -> None:
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (15_000, 15_000))
+
+    task = capitals(tmp_path, 20)
+    with ModelServer(needy_reply) as server:
+        evaluate(Settings(server.url, (task,), "base"), tmp_path / "whole")
+        command = ["eval", "--model", server.url, "--task", task, "--method", "base", "--out", tmp_path / "r"]
+        result = rlcr(*command, preexec_fn=small_files)
+        assert result.returncode == 2
+        last = result.stderr.splitlines()[-1]
+        assert last.startswith("rlcr: ")
+        assert "cannot be written: File too large. What is done is kept" in last
+        assert "Traceback" not in result.stderr
+        resumed = rlcr(*command, "--resume")
+        assert resumed.returncode == 0, resumed.stderr
+    assert comparable(tmp_path / "r") == comparable(tmp_path / "whole")
+
+
+def test_two_writers_of_one_run(tmp_path: Path) -> None:
+    with ModelServer(good_reply) as server:
+        settings = Settings(server.url, (capitals(tmp_path, 1),), "rlcr")
+        evaluate(settings, tmp_path / "run")
+        with locked(tmp_path / "run"):
+            for attempt in (
+                lambda: evaluate(settings, tmp_path / "run", resume=True),
+                lambda: rescore(tmp_path / "run"),
+            ):
+                with pytest.raises(RlcrError, match="another rlcr is writing to this run"):
+                    attempt()
+        evaluate(settings, tmp_path / "run", resume=True)
+
+
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+    script = (
+        "import pathlib, sys, time; from rlcr.runs.store import locked\n"
+        "with locked(pathlib.Path(sys.argv[1])): print('locked', flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "locked\n"
+    with pytest.raises(RlcrError, match="another rlcr"), locked(tmp_path):
+        pass
+    process.kill()
+    process.communicate()
+    with locked(tmp_path):
+        pass
+
+
+def test_replies_that_became_records_are_not_parsed(tmp_path: Path) -> None:
+    run = Run(tmp_path, {}, {})
+    with open(run.records_path, "w") as file:
+        file.writelines(f'{{"id": "p{i}", "sample": 0, "text": ""}}\n' for i in range(1000))
+    with open(tmp_path / "unfinished.jsonl", "w") as file:
+        # Not even JSON behind the key: parsing any of it would fail.
+        file.writelines(f'{{"id": "p{i}", "sample": 0, "text": }}\n' for i in range(1000))
+        file.write('{"id": "new", "sample": 1, "stage": "response"}\n')
+    assert [reply["id"] for reply in run.unfinished()] == ["new"]
+
+
+def test_broken_results_say_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text('{"tasks": ')
+    with pytest.raises(RlcrError, match="not whole JSON; `rlcr rescore .*` writes it again"):
+        load_results(tmp_path)
+
+
+def test_an_appender_says_what_it_could_not_write() -> None:
+    file = Appender(Path("/dev/full"))
+    with pytest.raises(RlcrError, match="/dev/full: cannot be written: No space left"):
+        file.write([{"id": 1}])
+    file.close()
