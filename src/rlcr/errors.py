@@ -22,7 +22,7 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def described(value: object) -> str:
-    """A value that somebody gave and that is not what it should be, for a message.
+    """A value of the wrong kind, for a message.
 
     >>> described(None), described([1])
     ('nothing (null)', "list '[1]'")
@@ -31,7 +31,7 @@ def described(value: object) -> str:
 
 
 def named(error: Exception) -> str:
-    """An exception that is nobody's mistake but ours, as the reason why something has no verdict: one line.
+    """An unexpected exception on one line, as the reason why something has no verdict.
 
     >>> named(KeyError("gold")), named(ValueError())
     ("KeyError: 'gold'", 'ValueError')
@@ -42,7 +42,7 @@ def named(error: Exception) -> str:
 
 
 def not_installed(packages: Iterable[str]) -> list[str]:
-    """Those packages that are not there to be imported."""
+    """Those packages that cannot be imported."""
     from importlib.util import find_spec
 
     return [package for package in packages if find_spec(package) is None]

@@ -61,7 +61,7 @@ def new_file(path: Path, *, make_folder: bool = True) -> Iterator[IO[bytes]]:
 
 
 class _Unbuffered(io.FileIO):
-    """A new file whose errors of writing (a full disk) are told from those of whoever makes the content."""
+    """A new file that keeps errors of writing (a full disk) apart from those of making its content."""
 
     def __init__(self, partial: Path, path: Path) -> None:
         super().__init__(partial, "x")

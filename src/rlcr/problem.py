@@ -44,7 +44,7 @@ class Problem:
 
 
 def as_texts(value: object) -> tuple[str, ...]:
-    """What somebody gave as one text or several: a text is one, a number is its text, a list holds some.
+    """What a user gave as one text or several: a text is one, a number is its text, a list holds some.
 
     Raises ValueError for anything else. True is no number here, and neither is NaN, which in a table stands
     for an empty cell.

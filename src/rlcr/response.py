@@ -222,15 +222,15 @@ def _parse_lenient(text: str, tag_set: ResponseFormat, think_open: bool, fault: 
     spans: dict[str, Span] = {}
     leniencies: list[str] = []
     for tag in TAGS:
-        found = blocks[tag]
-        if found.closed:
-            spans[tag] = found.closed[-1]
-        elif found.unclosed:
-            spans[tag] = found.unclosed[-1]
+        block = blocks[tag]
+        if block.closed:
+            spans[tag] = block.closed[-1]
+        elif block.unclosed:
+            spans[tag] = block.unclosed[-1]
             leniencies.append(f"unclosed-{tag}")
         elif tag in tag_set.tags:
             leniencies.append(f"missing-{tag}")
-        if len(found.closed) > 1:
+        if len(block.closed) > 1:
             leniencies.append(f"repeated-{tag}")
         if tag in spans and tag not in tag_set.tags:
             leniencies.append(f"extra-{tag}")

@@ -16,9 +16,9 @@ half a point for the format: -0.5 malformed, 0 wrong and sure, 0.5 wrong and uns
 malformed response must be worth less than a wrong and sure one, which is why its calibration is the
 minimum and not 0: 0 would be the best score there is.
 
-An *unscorable* response (nobody could tell whether it is right) has no reward: ``scorable`` is False, it
-is left out of its group's mean and has advantage 0. A malformed one is never unscorable, unless the parser
-failed on it, so that nobody knows what it is.
+An *unscorable* response (it could not be judged right or wrong) has no reward: ``scorable`` is False, it is
+left out of its group's mean and has advantage 0. A malformed one is unscorable only if the parser failed on
+it.
 
 Differs from the authors' code: theirs writes calibration as 1 - (q - c)^2, which adds a constant that
 cancels inside a group; theirs lets ``nan`` pass as a confidence, here nothing that is not finite can leave.
@@ -65,7 +65,7 @@ class RewardParts:
     """The rewards of a batch, part by part, before weights; and their weighted sum.
 
     All numbers are finite. Where ``scorable`` is False the response has no reward and its numbers,
-    which are 0 but for the format, mean nothing.
+    which are 0 except for the format, mean nothing.
     """
 
     parts: Mapping[str, Floats]
@@ -190,8 +190,8 @@ def group_advantages(rewards_PG: Floats, scorable_PG: Bools | None = None) -> Fl
     """Reward minus the mean of its group, without division by the group's spread; unscorable ones get 0.
 
     Rows are prompts, columns the completions of each. Dividing by the standard deviation, as GRPO often
-    does, makes models overconfident, so the paper leaves it out. Equal rewards give 0 exactly, although their
-    mean may be rounded: who asks whether there is anything to learn asks for 0.
+    does, makes models overconfident, so the paper leaves it out. Equal rewards give exactly 0, even where
+    their mean is rounded: an advantage of 0 means that there is nothing to learn.
 
     >>> group_advantages(np.array([[1.0, 0.0, 5.0]]), np.array([[True, True, False]]))
     array([[ 0.5, -0.5,  0. ]])

@@ -184,7 +184,7 @@ def check_incentives(rule: ScoringRule | str | Loss, lam: float = 1.0) -> Incent
         q = p[1:-1][undefined][0]
         raise RlcrError(f"rule {rule.name}: the loss at confidence {q:.3g} is not a finite number")
 
-    best_q, best_loss = _best_statement(p, if_right, if_wrong)
+    best_q, best_loss = best_statement(p, p, if_right, if_wrong)
     honest_loss = expected_loss(p, if_right, if_wrong)
     gain = np.nan_to_num(honest_loss - best_loss, nan=0.0)
     # A rule may be flat around its minimum, where rounding picks a neighbour: not a gain.
@@ -214,12 +214,12 @@ def expected_loss(p: Floats, if_right: Floats, if_wrong: Floats) -> Floats:
         return np.where(p == 0, 0, p * if_right) + np.where(p == 1, 0, (1 - p) * if_wrong)
 
 
-def _best_statement(p: Floats, if_right: Floats, if_wrong: Floats) -> tuple[Floats, Floats]:
-    """For each chance p of being right, the q of the grid with the least expected loss, and that loss."""
-    losses_PQ = expected_loss(p[:, None], if_right[None, :], if_wrong[None, :])
+def best_statement(p_P: Floats, q_Q: Floats, if_right_Q: Floats, if_wrong_Q: Floats) -> tuple[Floats, Floats]:
+    """For each chance p of being right, the q with the least expected loss, and that loss."""
+    losses_PQ = expected_loss(p_P[:, None], if_right_Q[None, :], if_wrong_Q[None, :])
     losses_PQ = np.where(np.isnan(losses_PQ), np.inf, losses_PQ)
-    best = np.argmin(losses_PQ, axis=1)
-    return p[best], losses_PQ[np.arange(len(p)), best]
+    best_P = np.argmin(losses_PQ, axis=1)
+    return q_Q[best_P], losses_PQ[np.arange(len(p_P)), best_P]
 
 
 def _least_lambda(if_right: Floats, if_wrong: Floats, stated: Floats) -> float:

@@ -14,7 +14,7 @@ from rlcr.confidence.sources import Options, add_column, add_columns
 from rlcr.errors import RlcrError
 from rlcr.evaluate import rescore, write_results
 from rlcr.evaluate.compare import compare_runs
-from rlcr.evaluate.importing import Table, import_run
+from rlcr.evaluate.importing import TableColumns, import_run
 from rlcr.evaluate.results import load_results
 from rlcr.problem import Problem
 from rlcr.runs import columns
@@ -79,7 +79,7 @@ def test_a_broken_or_missing_column_is_one_line_that_says_where(tmp_path: Path) 
     path.write_text(whole)
     assert read_column(run, "bad") == read_column(run, "verbalised")
     path.with_suffix(".json").write_text("{}")
-    with pytest.raises(RlcrError, match="nothing tells which records it was made from"):
+    with pytest.raises(RlcrError, match="it does not say which records it was made from"):
         read_column(run, "bad")
     result = CliRunner().invoke(app, ["confidence", "list", str(run.folder)])
     assert result.exit_code == 0
@@ -145,7 +145,7 @@ def test_a_file_is_a_column_by_ids(tmp_path: Path) -> None:
     table.write_text('{"name": "words/0-1", "p": [0.25, 0.75]}\n{"name": "other", "p": 0.5}\n')
     options = Options(file=table, field="p", id_field="name")
     added = add_column(folder, "file", options)
-    assert (added.name, added.made["missing"]) == ("mine", 4)
+    assert (added.name, added.provenance["missing"]) == ("mine", 4)
     assert read_column(folder, "mine")["words/0-1", 1] == 0.75
     table.write_text('{"name": "other", "p": 0.5}\n')
     with pytest.raises(RlcrError, match="none of its ids"):
@@ -279,7 +279,7 @@ def test_the_verdicts_of_a_table_are_not_replaced_unasked(tmp_path: Path) -> Non
     table, folder = tmp_path / "table.jsonl", tmp_path / "run"
     rows = [{"q": f"{n}?", "gold": "a", "text": "<answer>b</answer>", "right": n % 2} for n in range(4)]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    import_run(table, folder, Table("text", "gold", "q", correct="right"), format="rlvr")
+    import_run(table, folder, TableColumns("text", "gold", "q", correct="right"), format="rlvr")
     with pytest.raises(RlcrError, match="its verdicts are those of column right"):
         rescore(folder)
     assert sum(bool(record.correct) for record in open_run(folder).records()) == 2

@@ -12,7 +12,7 @@ from rlcr.confidence.comparison import compare_columns
 from rlcr.confidence.rows import folds_of, read_rows
 from rlcr.confidence.sources import Options, add_column
 from rlcr.errors import RlcrError
-from rlcr.many.equivalence import group_answers
+from rlcr.many.equivalence import group_many
 from rlcr.metrics.recalibration import fit_recalibration
 from rlcr.problem import Problem
 from rlcr.runs.columns import read_column, write_column
@@ -38,16 +38,9 @@ def test_agreement_needs_two_samples(tmp_path: Path) -> None:
 
 def test_groups_by_the_tasks_own_equality() -> None:
     choices = Problem("c", "?", ("A",), "choice", extras={"choices": {"A": "bank", "B": "mall"}})
-    assert group_answers(choices, ["A", "bank", "B) mall", "b", "else", "Else!", None]) == [
-        0,
-        0,
-        1,
-        1,
-        2,
-        2,
-        -1,
-    ]
-    assert group_answers(Problem("g", "?", ("x",), "gym"), ["The end", "end", "x"]) == [0, 0, 1]
+    answers = ["A", "bank", "B) mall", "b", "else", "Else!", None]
+    assert group_many([(choices, answers)]) == [[0, 0, 1, 1, 2, 2, -1]]
+    assert group_many([(Problem("g", "?", ("x",), "gym"), ["The end", "end", "x"])]) == [[0, 0, 1]]
 
 
 def test_the_hybrid_is_the_mean_unless_it_may_learn(tmp_path: Path) -> None:
@@ -57,7 +50,7 @@ def test_the_hybrid_is_the_mean_unless_it_may_learn(tmp_path: Path) -> None:
     stated, agreed = rows.column("verbalised"), rows.aligned(agreement(rows))
     assert rows.column("hybrid") == pytest.approx((stated + agreed) / 2)
     learned = add_column(folder, "hybrid", Options(train=folder), "learned")
-    assert learned.made["folds"] == 5
+    assert learned.provenance["folds"] == 5
     assert not np.isnan(rows.column("learned")).any()
 
 
@@ -134,7 +127,7 @@ def test_rows_of_questions_that_were_learned_from_get_no_confidence(tmp_path: Pa
             file.writelines(line.replace("words/1-0", "words/new") for line in lines)
     run = (test / "run.json").read_text()
     (test / "run.json").write_text(run.replace('"size": 60', '"size": 61'))
-    made = add_column(test, "platt", Options(train=train)).made
+    made = add_column(test, "platt", Options(train=train)).provenance
     assert made["left_out"] == 2
     column = read_column(test, "platt")
     assert [key for key, value in column.items() if value is None] == [("words/new", 0), ("words/new", 1)]

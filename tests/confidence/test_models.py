@@ -51,10 +51,10 @@ def test_the_probe_reaches_the_optimum(tmp_path: Path, checkpoint: str) -> None:
     added = add_column(folder, "probe", Options(device="cpu"))
     rows = read_rows(folder)
     assert excess(rows, rows.column("probe")) < 0.01
-    assert added.made["cost"]["passes"] == 1000
+    assert added.provenance["cost"]["passes"] == 1000
     # What the responses share was read once: fewer tokens than there are.
     again = add_column(folder, "probe", Options(device="cpu", model=checkpoint), "again")
-    assert again.made["embeddings"] == added.made["embeddings"]
+    assert again.provenance["embeddings"] == added.provenance["embeddings"]
     assert len(list((folder / "confidence" / "embeddings").glob("*.npy"))) == 1
 
 
@@ -85,7 +85,7 @@ def test_the_classifier_reaches_the_optimum(tmp_path: Path, checkpoint: str, los
     added = add_column(test, "classifier", Options(classifier=tmp_path / "classifier"))
     rows = read_rows(test)
     assert excess(rows, rows.column("classifier")) < 0.01
-    assert added.made["left_out"] == 0
+    assert added.provenance["left_out"] == 0
 
 
 def test_a_classifier_says_nothing_of_questions_it_has_seen(tmp_path: Path, checkpoint: str) -> None:
@@ -148,10 +148,10 @@ def test_other_weights_than_the_runs_are_refused(
     (folder / "run.json").write_text(json.dumps(run))
     with caplog.at_level(logging.WARNING), pytest.raises(RlcrError, match="layer 9"):
         add_column(folder, "probe", Options(device="cpu", model=checkpoint, layer=9))
-    assert "does not tell its weights" in caplog.text
+    assert "does not record its weights" in caplog.text
     run["settings"]["model"] = "http://127.0.0.1:9/v1"
     (folder / "run.json").write_text(json.dumps(run))
-    with pytest.raises(RlcrError, match="does not tell hidden states: give --model"):
+    with pytest.raises(RlcrError, match="does not return hidden states: give --model"):
         add_column(folder, "probe", Options(device="cpu"))
 
 

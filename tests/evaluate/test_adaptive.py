@@ -111,7 +111,7 @@ def test_a_budget_of_one_is_a_mistake(tmp_path: Path) -> None:
 
 
 def analysing(call: Call) -> str:
-    """Goes on from a begun response with a new analysis, or answers anew."""
+    """Continues a response already begun with a new analysis, or answers from the start."""
     if call.prompt.endswith("<analysis>"):
         return f"new {call.number}</analysis><confidence>0.{5 + call.number % 4}</confidence>"
     return good_reply(call)
@@ -144,7 +144,7 @@ def test_analyses_continue_one_answer_in_one_request_and_are_sampled_once(tmp_pa
         with pytest.raises(KeyboardInterrupt):
             sample_analyses(tmp_path / "run", Ask(samples=5), model=server.url, progress=interrupt)
         assert json.loads((tmp_path / "run" / "analyses.json").read_text())["tasks"] == found["tasks"]
-        # A torn line is made anew, and more analyses are added to those that are there.
+        # A torn line is sampled again, and more analyses are added to those that are there.
         path = tmp_path / "run" / "analyses.jsonl"
         path.write_bytes(path.read_bytes()[:-20])
         sample_analyses(tmp_path / "run", Ask(samples=6), model=server.url)

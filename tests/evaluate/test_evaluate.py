@@ -115,7 +115,7 @@ def test_kill_and_resume_equals_an_uninterrupted_run(tmp_path: Path, seed: int) 
     assert comparable(tmp_path / "killed") == comparable(tmp_path / "whole")
 
 
-def test_a_torn_line_is_made_anew(tmp_path: Path) -> None:
+def test_a_torn_line_is_sampled_again(tmp_path: Path) -> None:
     task, run = capitals(tmp_path, 3), tmp_path / "run"
     with ModelServer(good_reply) as server:
         settings = Settings(server.url, (task,), "rlcr")

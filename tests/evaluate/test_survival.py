@@ -14,7 +14,7 @@ from rlcr import verify as verify_module
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.evaluate.grade import read_response
-from rlcr.evaluate.importing import Table, import_run
+from rlcr.evaluate.importing import TableColumns, import_run
 from rlcr.evaluate.results import Results, TaskResult
 from rlcr.evaluate.score import score
 from rlcr.problem import Problem
@@ -135,7 +135,7 @@ def test_completions_made_elsewhere(tmp_path: Path, reason: str) -> None:
     table = tmp_path / "table.jsonl"
     rows = [{"q": f"{i}?", "text": completion(answer), "gold": "Paris"} for i, answer in enumerate(answers)]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    results = import_run(table, tmp_path / "run", Table("text", "gold", "q"))
+    results = import_run(table, tmp_path / "run", TableColumns("text", "gold", "q"))
     assert only(results).unscorable == {reason: 1}
     assert [r["verdict"] for r in records_of(tmp_path / "run")] == [
         "correct",

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from rlcr.many.equivalence import Memory, group_answers, group_many
+from rlcr.many.equivalence import Memory, group_many
 from rlcr.problem import Problem
 
 
@@ -26,12 +26,12 @@ def of(verifier: str, **extras: object) -> Problem:
     ],
 )  # fmt: skip
 def test_groups(problem: Problem, answers: list[str | None], groups: list[int]) -> None:
-    assert group_answers(problem, answers) == groups
+    assert group_many([(problem, answers)]) == [groups]
 
 
 def test_a_percentage_does_not_make_two_numbers_one() -> None:
-    assert group_answers(of("math"), ["0.5", "50", "50%"]) == [0, 1, 0]
-    assert group_answers(of("math"), ["50", "0.5", "50%"]) == [0, 1, 1]
+    assert group_many([(of("math"), ["0.5", "50", "50%"])]) == [[0, 1, 0]]
+    assert group_many([(of("math"), ["50", "0.5", "50%"])]) == [[0, 1, 1]]
 
 
 def test_only_what_no_form_decides_is_compared() -> None:

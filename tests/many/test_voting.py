@@ -308,7 +308,7 @@ def test_adaptive_sampling_halves_the_samples_and_keeps_the_budget() -> None:
     pool = simulated("calibrated", easy=3.0, hard=1.0)
     fixed = scaling(pool, most=32, subsets=50, resamples=20).curves["confidence-weighted"].estimates
     for spent in simulate(pool, 32, resamples=20):
-        assert spent.most_used <= 32
+        assert spent.samples <= 32
     (adaptive,) = simulate(pool, 32, safeties=(0.95,), resamples=20)
     assert adaptive.samples < 16
     assert (adaptive.accuracy.value or 0) >= (fixed[31].value or 1) - 0.002

@@ -33,7 +33,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory, cache):
-    """A run that was interrupted in its training, and taken up again."""
+    """A run that was interrupted in its training, and resumed."""
     out = tmp_path_factory.mktemp("quickstart") / "out"
     out.mkdir()
 

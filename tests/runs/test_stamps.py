@@ -106,4 +106,4 @@ def test_a_stamp_that_names_files_elsewhere_or_itself_is_only_stale(run: Path) -
 
 def test_a_file_without_a_stamp_is_not_trusted(run: Path) -> None:
     (run / "voting.json").write_text('{"tasks": {}}')
-    assert "nothing tells which records" in stale_files(open_run(run))["voting.json"]
+    assert "it does not say which records" in stale_files(open_run(run))["voting.json"]

@@ -131,7 +131,7 @@ def test_a_hub_that_cannot_be_reached(monkeypatch) -> None:
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(
-        RlcrError, match="nobody/nothing: no such folder, and not to be had.*HF_HUB_OFFLINE=1"
+        RlcrError, match="nobody/nothing: no such folder, and not available.*HF_HUB_OFFLINE=1"
     ):
         load("nobody/nothing", device="cpu")
 

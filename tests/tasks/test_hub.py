@@ -65,7 +65,7 @@ def test_a_download_is_kept_and_used_again(tmp_path: Path) -> None:
     (kept,) = (path for path in (tmp_path / "cache" / "hub").rglob("*") if path.is_file())
     assert first.source_sha256 in kept.name
 
-    kept.write_text(kept.read_text()[:-10])  # damaged: it is fetched anew
+    kept.write_text(kept.read_text()[:-10])  # damaged: it is fetched again
     assert load("gsm8k").source_sha256 == first.source_sha256
     assert len(calls) == 2
 

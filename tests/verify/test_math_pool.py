@@ -18,7 +18,7 @@ from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.verify import _process
 from rlcr.verify._math_pool import POOL, Job, compare, settle
-from rlcr.verify._pool import Pool
+from rlcr.verify._pool import WorkerPool
 from rlcr.verify.math import verify_math
 from rlcr.verify.verdict import Verdict
 
@@ -50,7 +50,7 @@ needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="n
 
 @needs_proc
 def test_a_runaway_is_stopped_and_the_rest_is_done():
-    pool = Pool(WORKER, size=2)
+    pool = WorkerPool(WORKER, size=2)
     compare(Job(("1",), "2"), 20, pool)
     before = pool.pids()
     jobs = [Job(("5",), "5.0"), Job(("5",), RUNAWAY), *(Job((str(n),), f"{n}.0") for n in range(20))]
@@ -68,7 +68,7 @@ def test_a_runaway_is_stopped_and_the_rest_is_done():
 
 @needs_proc
 def test_a_worker_that_dies_costs_no_comparison():
-    pool = Pool(WORKER, size=1)
+    pool = WorkerPool(WORKER, size=1)
     assert compare(Job(("5",), "5.0"), 20, pool).correct
     os.kill(pool.pids()[0], signal.SIGKILL)
     time.sleep(0.2)
@@ -84,7 +84,7 @@ def test_a_worker_that_dies_costs_no_comparison():
 class Killer:
     """Kills a worker of the pool, picked at random, every now and then, and so many at most."""
 
-    def __init__(self, pool: Pool, seconds: float, most: int) -> None:
+    def __init__(self, pool: WorkerPool, seconds: float, most: int) -> None:
         self.kills = 0
         self._pool, self._seconds, self._most, self._over = pool, seconds, most, threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -107,7 +107,7 @@ class Killer:
 
 @needs_proc
 def test_killing_workers_at_random_makes_nothing_unscorable():
-    pool = Pool(WORKER, size=2)
+    pool = WorkerPool(WORKER, size=2)
     jobs = [Job((rf"\frac{{{n}}}{{7}}",), f"{n}/7 + 0") for n in range(2000)]
     with Killer(pool, 0.3, most=12) as killer:
         verdicts = settle(jobs, 20, pool)
@@ -118,7 +118,7 @@ def test_killing_workers_at_random_makes_nothing_unscorable():
 
 @needs_proc
 def test_killed_again_and_again_is_unscorable():
-    pool = Pool(WORKER, size=1)
+    pool = WorkerPool(WORKER, size=1)
     with Killer(pool, 0.05, most=100):
         verdict = compare(Job(("5",), RUNAWAY), 60, pool)
     assert verdict.outcome == "unscorable"
@@ -128,7 +128,7 @@ def test_killed_again_and_again_is_unscorable():
 
 @needs_proc
 def test_closing_the_pool_ends_what_is_under_way():
-    pool = Pool(WORKER, size=1)
+    pool = WorkerPool(WORKER, size=1)
     compare(Job(("1",), "2.5"), 20, pool)
     threading.Timer(0.5, pool.close).start()
     assert compare(Job(("5",), RUNAWAY), 60, pool).outcome == "unscorable"
@@ -137,7 +137,7 @@ def test_closing_the_pool_ends_what_is_under_way():
 
 @needs_proc
 def test_a_worker_that_gets_no_time_to_compute_is_replaced(monkeypatch):
-    pool = Pool(WORKER, size=1)
+    pool = WorkerPool(WORKER, size=1)
     compare(Job(("1",), "2.5"), 20, pool)
     (worker,) = pool.pids()
     os.kill(worker, signal.SIGSTOP)
@@ -148,7 +148,7 @@ def test_a_worker_that_gets_no_time_to_compute_is_replaced(monkeypatch):
 
 
 def test_a_busy_machine_gives_the_same_verdict():
-    pool = Pool(WORKER, size=1)
+    pool = WorkerPool(WORKER, size=1)
     compare(Job(("1",), "2.5"), 20, pool)
     (worker,) = pool.pids()
     os.kill(worker, signal.SIGSTOP)  # as little computing as a busy machine can give
@@ -159,10 +159,10 @@ def test_a_busy_machine_gives_the_same_verdict():
 
 def test_a_worker_that_cannot_start_says_how_to_see_why():
     with pytest.raises(RlcrError, match="to see why, run: .* -m rlcr.verify.nonsense < "):
-        Pool("rlcr.verify.nonsense", size=1).ask({}, 1)
+        WorkerPool("rlcr.verify.nonsense", size=1).ask({}, 1)
 
 
-def stand_in(monkeypatch, folder: Path, lines: str) -> Pool:
+def stand_in(monkeypatch, folder: Path, lines: str) -> WorkerPool:
     """A pool of math workers with something wrong with them: ``lines`` are run before they serve."""
     code = f"""
         import mmap, os, sys
@@ -174,7 +174,7 @@ def stand_in(monkeypatch, folder: Path, lines: str) -> Pool:
     """
     (folder / "stand_in.py").write_text(textwrap.dedent(code))
     monkeypatch.syspath_prepend(folder)  # which workers are given as theirs
-    return Pool("stand_in", size=1)
+    return WorkerPool("stand_in", size=1)
 
 
 def test_a_worker_that_cannot_tell_does_not_grade(monkeypatch, tmp_path):
@@ -257,13 +257,13 @@ def test_an_error_ends_a_batch_early():
         done.append(number)
 
     with pytest.raises(ValueError, match="three"):
-        Pool(WORKER, size=2).map(work, range(1000))
+        WorkerPool(WORKER, size=2).map(work, range(1000))
     assert len(done) < 100
 
 
 @needs_proc
 def test_workers_are_kept_between_calls():
-    pool = Pool(WORKER, size=1)
+    pool = WorkerPool(WORKER, size=1)
     settle([Job(("5",), "5.0")], 20, pool)
     first = pool.pids()
     settle([Job(("5",), "5.5"), Job(("1",), "1.0")], 20, pool)
@@ -273,7 +273,7 @@ def test_workers_are_kept_between_calls():
 
 @needs_proc
 def test_memory_is_limited():
-    pool = Pool(WORKER, size=1)
+    pool = WorkerPool(WORKER, size=1)
     compare(Job(("1",), "2.5"), 20, pool)
     with open(f"/proc/{pool.pids()[0]}/limits") as limits:
         (line,) = [line for line in limits if line.startswith("Max address space")]

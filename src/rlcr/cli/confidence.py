@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlcr.cli.evaluating import Json, RunFolder
+from rlcr.cli.evaluating import Grading, Json, RunFolder
+from rlcr.cli.measuring import Completion, Format, Gold, Table, Verifier
+from rlcr.cli.show import show
 from rlcr.evaluate.progress import progress_bar
 
 app = typer.Typer(
     help="Confidence from elsewhere: token probabilities, agreement, a probe, a classifier, recalibration.",
     no_args_is_help=True,
 )
-
-Model = Annotated[str | None, typer.Option(metavar="MODEL", help="Probe: where the generating model is now.")]
 
 
 @app.command()
@@ -35,7 +35,9 @@ def add(
     of: Annotated[
         str, typer.Option(metavar="COLUMN", help="temperature, platt, isotonic: what to recalibrate.")
     ] = "verbalised",
-    model: Model = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Probe: where the generating model is now.")
+    ] = None,
     layer: Annotated[int, typer.Option(help="Probe: 0 the word embeddings, -1 the last layer.")] = -1,
     classifier: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="classifier: a folder of `train-classifier`.")
@@ -48,15 +50,15 @@ def add(
     device: Annotated[str, typer.Option(help="cpu, cuda, mps; default: the fastest there is.")] = "auto",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16; default by device.")] = "auto",
 ) -> None:
-    """Add a column of confidence to a run, and measure the run anew with it."""
+    """Add a column of confidence to a run, and measure the run again with it."""
     from rlcr.confidence.sources import Options, add_columns
 
     with progress_bar("embedding") as progress:
         options = Options(train, of, model, layer, classifier, file, field, id_field, device, dtype, progress)
-        made = add_columns(run, [part.strip() for part in source.split(",")], options, name)
-    for added in made:
+        columns = add_columns(run, [part.strip() for part in source.split(",")], options, name)
+    for added in columns:
         print(added.path)
-        for key, value in added.made.items():
+        for key, value in added.provenance.items():
             if key not in ("source", "settings"):
                 print(f"  {key}: {value if isinstance(value, str) else json.dumps(value)}")
 
@@ -83,11 +85,7 @@ def compare(
     from rlcr.cli.show.columns import print_columns
     from rlcr.confidence.comparison import compare_columns
 
-    found = compare_columns(run, resamples=resamples)
-    if as_json:
-        print(json.dumps(found.to_dict()))
-    else:
-        print_columns(found)
+    show(compare_columns(run, resamples=resamples), as_json, print_columns)
 
 
 @app.command("train-classifier")
@@ -159,33 +157,28 @@ def study(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="JSONL, CSV (both also .gz) or Parquet.", show_default=False)],
-    completion: Annotated[str, typer.Option(metavar="COL", help="Column of model outputs.")],
-    gold: Annotated[str, typer.Option(metavar="COL", help="Column of right answers; a list holds aliases.")],
+    file: Table,
+    completion: Completion,
+    gold: Gold,
     question: Annotated[str, typer.Option(metavar="COL", help="Column of questions.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
     id: Annotated[str | None, typer.Option(metavar="COL", help="Column that identifies a question.")] = None,
     correct: Annotated[
         str | None, typer.Option(metavar="COL", help="Column of verdicts, instead of verifying.")
     ] = None,
-    format: Annotated[str, typer.Option(metavar="NAME", help="Tag set: rlvr, confidence or rlcr.")] = "rlcr",
-    verifier: Annotated[str, typer.Option(metavar="NAME", help="exact, math or choice.")] = "exact",
-    grading: Annotated[
-        Literal["strict", "paper"], typer.Option(help="strict, or as the paper's authors read and graded.")
-    ] = "strict",
+    format: Format = "rlcr",
+    verifier: Verifier = "exact",
+    grading: Grading = "strict",
     task: Annotated[str | None, typer.Option(help="Name of the task; default: the file's.")] = None,
     model: Annotated[str, typer.Option(help="What made them.")] = "imported",
     as_json: Json = False,
 ) -> None:
-    """Completions made anywhere as a run, for everything that reads runs."""
+    """Turn completions from anywhere into a run, for everything that reads runs."""
     from rlcr.cli.show.results import print_results
-    from rlcr.evaluate.importing import Table, import_run
+    from rlcr.evaluate.importing import TableColumns, import_run
 
-    table = Table(completion, gold, question, id, correct)
-    found = import_run(
-        file, out, table, format=format, verifier=verifier, grading=grading, task=task, model=model
+    columns = TableColumns(completion, gold, question, id, correct)
+    results = import_run(
+        file, out, columns, format=format, verifier=verifier, grading=grading, task=task, model=model
     )
-    if as_json:
-        print(json.dumps(found.to_dict()))
-    else:
-        print_results(found)
+    show(results, as_json, print_results)

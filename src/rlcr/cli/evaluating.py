@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,12 +9,12 @@ from typing import Annotated, Literal
 import typer
 
 from rlcr.cli.show import results as tables
+from rlcr.cli.show import show
 from rlcr.errors import RlcrError
 from rlcr.evaluate import compare as comparing
 from rlcr.evaluate import export as lm_eval
-from rlcr.evaluate import results
 from rlcr.evaluate import run as evaluation
-from rlcr.evaluate.adaptive import votes_told
+from rlcr.evaluate.adaptive import adaptive_lines
 from rlcr.evaluate.progress import RunProgress
 from rlcr.runs.store import RUN
 from rlcr.sample.opening import Access, Mode
@@ -37,8 +36,7 @@ def eval_(
     task: Annotated[str, typer.Option(help="Task, or several joined by commas; see `rlcr tasks`.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
     method: Annotated[
-        str | None,
-        typer.Option(help="How to ask and read; default: what the checkpoint was trained for."),
+        str | None, typer.Option(help="How to ask and read; default: what the checkpoint was trained for.")
     ] = None,
     split: Annotated[str, typer.Option(help="Split of the tasks.")] = "test",
     limit: Annotated[int | None, typer.Option(help="Problems of each task; default: all.", min=1)] = None,
@@ -73,8 +71,7 @@ def eval_(
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of local data sets (or RLCR_DATA).")] = None,
     mode: Annotated[
-        Mode | None,
-        typer.Option(help="Server: how to ask. completion continues responses on any server."),
+        Mode | None, typer.Option(help="Server: how to ask. completion continues responses on any server.")
     ] = None,
     tokenizer: Annotated[
         str | None,
@@ -126,7 +123,7 @@ def eval_(
         return watching[-1]
 
     try:
-        found = evaluation.evaluate(
+        measured = evaluation.evaluate(
             settings,
             out,
             resume=resume,
@@ -147,9 +144,9 @@ def eval_(
     finally:
         for progress in watching:
             progress.close()
-    _show(found, as_json)
+    show(measured, as_json, tables.print_results)
     if adaptive and not as_json:
-        for line in votes_told(out):
+        for line in adaptive_lines(out):
             print(line)
 
 
@@ -162,8 +159,9 @@ def rescore(
     judge: Judge = None,
     as_json: Json = False,
 ) -> None:
-    """Read, verify and measure a run anew, without sampling."""
-    _show(evaluation.rescore(run, grading=grading, verifier=verifier, judge=judge), as_json)
+    """Read, verify and measure a run again, without sampling."""
+    measured = evaluation.rescore(run, grading=grading, verifier=verifier, judge=judge)
+    show(measured, as_json, tables.print_results)
 
 
 def compare(
@@ -175,24 +173,13 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Paired differences between two runs on the same questions: the second minus the first."""
-    found = comparing.compare_runs(run_a, run_b, confidence=confidence)
-    if as_json:
-        print(json.dumps(found.to_dict()))
-    else:
-        tables.print_comparison(found.tasks, found.notes)
+    comparison = comparing.compare_runs(run_a, run_b, confidence=confidence)
+    show(comparison, as_json, tables.print_comparison)
 
 
 def export(
-    run: RunFolder,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")],
+    run: RunFolder, out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")]
 ) -> None:
     """Write a run in lm-evaluation-harness's shape: results.json and samples_TASK.jsonl."""
     for path in lm_eval.export(run, out):
         print(path)
-
-
-def _show(found: results.Results, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(found.to_dict()))
-    else:
-        tables.print_results(found)

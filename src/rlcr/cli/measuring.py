@@ -10,7 +10,9 @@ from typing import Annotated, Literal
 import typer
 
 from rlcr import scoring
+from rlcr.cli.evaluating import Json
 from rlcr.cli.show import measurement as terminal
+from rlcr.cli.show import show
 from rlcr.errors import RlcrError
 from rlcr.evaluate import graded_table, results
 from rlcr.evaluate import score as grader
@@ -22,7 +24,10 @@ Table = Annotated[Path, typer.Argument(help="JSONL, CSV (both also .gz) or Parqu
 TableOrRun = Annotated[
     Path, typer.Argument(help="JSONL, CSV (both also .gz), Parquet, or a run's folder.", show_default=False)
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+Completion = Annotated[str, typer.Option(metavar="COL", help="Column of model outputs.")]
+Gold = Annotated[str, typer.Option(metavar="COL", help="Column of right answers; a list holds aliases.")]
+Format = Annotated[str, typer.Option(metavar="NAME", help="Tag set: rlvr, confidence or rlcr.")]
+Verifier = Annotated[str, typer.Option(metavar="NAME", help="exact, math or choice.")]
 Resamples = Annotated[int, typer.Option(help="Bootstrap resamples behind the intervals; 0 for none.", min=0)]
 
 
@@ -74,18 +79,15 @@ def metrics(
     if plot:
         diagram = curves.reliability_of(file.name, measurement.reliability(), measurement.overall)
         plots.save(diagram, [plot])
-    if as_json:
-        print(json.dumps(measurement.to_dict()))
-    else:
-        terminal.print_measurement(measurement)
+    show(measurement, as_json, terminal.print_measurement)
 
 
 def score(
     file: Table,
-    completion: Annotated[str, typer.Option(metavar="COL", help="Column of model outputs.")],
-    gold: Annotated[str, typer.Option(metavar="COL", help="Column of right answers; a list holds aliases.")],
-    format: Annotated[str, typer.Option(metavar="NAME", help="Tag set: rlvr, confidence or rlcr.")] = "rlcr",
-    verifier: Annotated[str, typer.Option(metavar="NAME", help="exact, math or choice.")] = "exact",
+    completion: Completion,
+    gold: Gold,
+    format: Format = "rlcr",
+    verifier: Verifier = "exact",
     grading: Annotated[
         Literal["strict", "paper"],
         typer.Option(help="strict, or as the paper's authors graded (strict is then reported beside it)."),
@@ -105,7 +107,7 @@ def score(
     resamples: Resamples = 1000,
     as_json: Json = False,
 ) -> None:
-    """Grade generations made anywhere: parse them, verify the answers, measure the confidences."""
+    """Grade completions from anywhere: parse them, verify the answers, measure the confidences."""
     with progress_bar("grading") as reading:
         graded = grader.grade_file(
             file,
@@ -122,10 +124,7 @@ def score(
         )
     with progress_bar("measuring") as measuring:
         scores = graded.finish(resamples=resamples, progress=measuring)
-    if as_json:
-        print(json.dumps(scores.to_dict()))
-    else:
-        terminal.print_scores(scores)
+    show(scores, as_json, terminal.print_scores)
 
 
 def check_reward(

@@ -31,8 +31,8 @@ def report(
 ) -> None:
     """One page that shows runs: tables, figures, and the answers themselves. Reads files only."""
     tasks = tuple(name.strip() for name in (trained_on or "").split(",") if name.strip())
-    made = page.write_report(runs, out, figures=figures, trained_on=tasks)
-    for note in made.notes:
+    written = page.write_report(runs, out, figures=figures, trained_on=tasks)
+    for note in written.notes:
         print(f"note: {note}", file=sys.stderr)
     print(out)
     if figures:

@@ -27,16 +27,16 @@ def quickstart(
     follow = _Follow([way.title for way in (work.START, *work.WAYS)])
     names = {way.name: way.title for way in (work.START, *work.WAYS)}
     try:
-        found = work.run(
+        finished = work.run(
             out, seed=seed, fresh=fresh, watch=lambda name, share, word: follow(names[name], share, word)
         )
     except KeyboardInterrupt:
-        print("\nrlcr: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        print("\nrlcr: interrupted; the same command continues where it stopped", file=sys.stderr)
         raise
     finally:
         follow.close()
-    print(aligned_markdown(exact_table(found.exact)))
-    print(f"\nreport: {found.report}")
+    print(aligned_markdown(exact_table(finished.exact)))
+    print(f"\nreport: {finished.report}")
 
 
 class _Follow:

@@ -75,5 +75,5 @@ def overlap(
     b: Annotated[str, typer.Argument(help="The same.", show_default=False)],
     data_dir: DataDir = None,
 ) -> None:
-    """Find questions that two sets share: letter by letter, and but for case, spacing and punctuation."""
+    """Find questions that two sets share: letter by letter, and apart from case, spacing and punctuation."""
     print(task_view.compare(a, b, data_dir))

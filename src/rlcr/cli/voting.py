@@ -95,7 +95,7 @@ def analyses(
     dtype: Annotated[str | None, typer.Option(help="Local model: as in the run, if that was given.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Sample several analyses and confidences for the same answers; the same command again goes on."""
+    """Sample several analyses and confidences for the same answers; the same command again continues."""
     from rlcr.cli.show.votes import print_analyses
     from rlcr.evaluate.progress import progress_bar
     from rlcr.many.analyses import SETTINGS, Ask, access_of, sample_analyses

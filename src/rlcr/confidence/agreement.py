@@ -52,10 +52,10 @@ def hybrid(rows: Rows, train: Rows | None) -> tuple[NDArray[np.float64], dict[st
     if train is None:
         stated, agreed = rows.column(VERBALISED), rows.aligned(agreement(rows))
         mean = _WEIGHT * stated + (1 - _WEIGHT) * agreed
-        told = {"weights": {VERBALISED: _WEIGHT, "agreement": 1 - _WEIGHT}, "learned": False}
-        return np.where(np.isnan(stated), agreed, mean), told
+        details = {"weights": {VERBALISED: _WEIGHT, "agreement": 1 - _WEIGHT}, "learned": False}
+        return np.where(np.isnan(stated), agreed, mean), details
     learned: Learned = learn(_features, _fit, rows, train)
-    return learned.confidence, learned.told | {"learned": True}
+    return learned.confidence, learned.details | {"learned": True}
 
 
 def _features(rows: Rows) -> NDArray[np.float64]:

@@ -8,8 +8,8 @@ Trained with transformers' Trainer on the records of a run, so that it scales as
 processes, half precision, accumulation). A part of the questions is held out: their Brier score says when
 to stop and which weights to keep. Unscorable records are left out and counted. The folder that comes out is
 an ordinary one of transformers, with ``classifier.json`` beside the weights: what it reads, and which
-questions it must not be measured on. ``plan.json`` says what an unfinished training is about: one that is
-taken up with other settings or records would have seen what it holds out.
+questions it must not be measured on. ``plan.json`` describes an unfinished training: resumed with other
+settings or records, it would have seen what it holds out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Loss = Literal["bce", "brier"]
 
 @dataclass(frozen=True)
 class ClassifierSettings:
-    """How to train. ``held_out``: one question in so many; ``patience``: evaluations without a gain."""
+    """How to train. One question in ``held_out`` is held out; ``patience`` is evaluations without a gain."""
 
     loss: Loss = "bce"
     part: Part = "solution"
@@ -57,14 +57,14 @@ class ClassifierSettings:
     seed: int = 0
 
     def check(self) -> None:
-        """Raise for what cannot be."""
+        """Raise for impossible settings."""
         self.check_values()
         if self.batch % (self.micro_batch * processes()):
             each = f"micro_batch {self.micro_batch} x {processes()} processes"
             raise RlcrError(f"batch {self.batch} is not a multiple of {each}")
 
     def check_values(self) -> None:
-        """Raise for a value that cannot be, wherever it trains."""
+        """Raise for a value that is impossible on any machine."""
         if self.loss not in get_args(Loss):
             raise RlcrError(f"unknown loss {self.loss!r}: {nearest(self.loss, list(get_args(Loss)))}")
         check_part(self.part)
@@ -122,14 +122,10 @@ def train_classifier(
     trainer = _trainer(network, tokenizer, parts, settings, out / CHECKPOINTS)
     checkpoint = last_whole(out / CHECKPOINTS) if resume else None
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    found = trainer.evaluate()
-    rate = float(parts[1].labels.mean())
-    result = Trained(
-        out,
-        rows.counts(),
-        {"brier": found["eval_brier"], "base_rate_brier": rate * (1 - rate), "rows": len(parts[1].labels)},
-        cut,
-    )
+    labels = parts[1].labels
+    rate, brier = float(labels.mean()), trainer.evaluate()["eval_brier"]
+    held_out = {"brier": brier, "base_rate_brier": rate * (1 - rate), "rows": len(labels)}
+    result = Trained(out, rows.counts(), held_out, cut)
     if trainer.is_world_process_zero():
         _save(trainer, tokenizer, result, rows, plan)
     return result
@@ -253,9 +249,9 @@ def _trainer(
             loss = loss_of(settings.loss, outputs.logits[:, 0], labels)
             return (loss, outputs) if return_outputs else loss
 
-    def brier(found: Any) -> dict[str, float]:
-        chance = 1 / (1 + np.exp(-np.asarray(found.predictions, np.float64)[:, 0]))
-        return {"brier": float(np.mean((chance - found.label_ids) ** 2))}
+    def brier(predicted: Any) -> dict[str, float]:
+        chance = 1 / (1 + np.exp(-np.asarray(predicted.predictions, np.float64)[:, 0]))
+        return {"brier": float(np.mean((chance - predicted.label_ids) ** 2))}
 
     device = find_device()
     updates = max(1, math.ceil(len(parts[0]) / settings.batch))
@@ -312,7 +308,7 @@ def _save(trainer: Any, tokenizer: Any, result: Trained, rows: Rows, plan: dict[
     for path in sorted(saved.iterdir()):
         path.replace(result.folder / path.name)
     saved.rmdir()
-    told = {
+    description = {
         **plan,
         "run": str(rows.run.folder),
         "training": result.counts,
@@ -320,7 +316,7 @@ def _save(trainer: Any, tokenizer: Any, result: Trained, rows: Rows, plan: dict[
         "cut": result.cut,
         "questions": sorted(set(rows.questions)),
     }
-    write_whole(result.folder / CLASSIFIER, json.dumps(told) + "\n")
+    write_whole(result.folder / CLASSIFIER, json.dumps(description) + "\n")
     (result.folder / PLAN).unlink(missing_ok=True)
     shutil.rmtree(result.folder / CHECKPOINTS, ignore_errors=True)
 
@@ -328,24 +324,24 @@ def _save(trainer: Any, tokenizer: Any, result: Trained, rows: Rows, plan: dict[
 # --- using it ---------------------------------------------------------------------------------------
 
 
-_TOLD = ("model", "run", "settings", "training", "held_out")
+_COPIED = ("model", "run", "settings", "training", "held_out")
 
 
 def read_classifier(folder: Path) -> dict[str, Any]:
     """What is known of a trained classifier."""
     path = folder / CLASSIFIER
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        ClassifierSettings(**told["settings"]).check_values()
+        description = json.loads(path.read_text(encoding="utf-8"))
+        ClassifierSettings(**description["settings"]).check_values()
     except FileNotFoundError:
         raise RlcrError(
             f"{folder}: not a classifier (no {CLASSIFIER}); `rlcr confidence train-classifier` makes one"
         ) from None
     except (ValueError, KeyError, TypeError, RlcrError):
-        told = {}
-    if not isinstance(told.get("questions"), list) or any(name not in told for name in _TOLD):
+        description = {}
+    if not isinstance(description.get("questions"), list) or any(name not in description for name in _COPIED):
         raise RlcrError(f"{path}: not what a training wrote; train the classifier again")
-    return told
+    return description
 
 
 def classified(
@@ -360,9 +356,9 @@ def classified(
 
     from rlcr.sample.loading import find_device
 
-    told = read_classifier(folder)
-    settings = ClassifierSettings(**told["settings"])
-    new = unseen(rows, set(told["questions"]))
+    description = read_classifier(folder)
+    settings = ClassifierSettings(**description["settings"])
+    new = unseen(rows, set(description["questions"]))
     network, tokenizer = _load(str(folder))
     network = network.to(find_device()).eval()
     encoded, cut = _encode(tokenizer, _texts(rows, settings.part), settings.max_tokens)
@@ -381,6 +377,6 @@ def classified(
                 input_ids=ids_NT.to(network.device), attention_mask=mask_NT.to(network.device)
             ).logits
             confidence[lot] = logits_N1[:, 0].double().sigmoid().cpu().numpy()
-    kept = {name: told[name] for name in _TOLD}
+    kept = {name: description[name] for name in _COPIED}
     kept |= {"classifier": str(folder), "left_out": int((~new).sum()), "cut": cut}
     return confidence, kept, cost(len(order), tokens, completions=len(order))

@@ -21,13 +21,7 @@ from rlcr.errors import RlcrError
 from rlcr.metrics import Difference, Estimate
 from rlcr.metrics.bootstrap import Resampled, question_weights
 from rlcr.metrics.within import NO_PAIRS, within_question
-from rlcr.runs.columns import (
-    VERBALISED,
-    column_files,
-    column_names,
-    fresh_columns,
-    provenance,
-)
+from rlcr.runs.columns import VERBALISED, column_files, column_names, fresh_columns, provenance
 from rlcr.runs.stamps import write_derived
 from rlcr.runs.store import COMPARISON
 
@@ -135,22 +129,14 @@ def _differences(
     resamples: int,
 ) -> dict[str, Difference]:
     paired = metrics.compare(
-        correct_N,
-        verbalised_N,
-        correct_N,
-        confidence_N,
-        question=question_N.tolist(),
-        resamples=resamples,
+        correct_N, verbalised_N, correct_N, confidence_N, question=question_N.tolist(), resamples=resamples
     )
     stated, other = _within_question(correct_N, question_N, resamples, verbalised_N, confidence_N)
     return {metric: paired.metrics[metric] for metric in MEASURED} | {WITHIN: other.minus(stated, NO_PAIRS)}
 
 
 def _within_question(
-    correct_N: NDArray[np.int64],
-    question_N: NDArray[Any],
-    resamples: int,
-    *columns: NDArray[np.float64],
+    correct_N: NDArray[np.int64], question_N: NDArray[Any], resamples: int, *columns: NDArray[np.float64]
 ) -> list[Resampled]:
     """For each column, on the same resamples; each sample by its own verdict, as for the other metrics."""
     names, code_N = np.unique(question_N.astype(str), return_inverse=True)

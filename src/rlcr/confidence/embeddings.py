@@ -77,7 +77,7 @@ def embed_run(
     place = model or rows.run.settings["model"]
     if place.startswith(("http://", "https://")):
         raise RlcrError(
-            f"{rows.run.folder}: was made by a server, which does not tell hidden states: give --model, a"
+            f"{rows.run.folder}: was made by a server, which does not return hidden states: give --model, a"
             " folder with the same weights"
         )
     if model is None and place == "imported":
@@ -86,14 +86,14 @@ def embed_run(
         )
     sampler = LocalSampler.load(place, device=device, dtype=dtype)
     made_by = str(rows.run.settings.get("model_weights") or "")
-    known = bool(made_by) and not made_by.startswith(("http://", "https://"))  # a server tells its address
+    known = bool(made_by) and not made_by.startswith(("http://", "https://"))  # of a server, its address
     if known and sampler.fingerprint != made_by:
         raise RlcrError(
             f"{place}: not the weights that made {rows.run.folder} ({sampler.fingerprint}, then {made_by});"
             " give --model with the folder of those, and --dtype if it is another"
         )
     if not known:
-        log.warning("%s: does not tell its weights; those of %s are taken for them", rows.run.folder, place)
+        log.warning("%s: does not record its weights; those of %s are assumed", rows.run.folder, place)
     sequences = _tokenised(rows, sampler)
     depth = sampler.model.config.get_text_config().num_hidden_layers
     chosen = layer if layer >= 0 else depth + 1 + layer
@@ -109,11 +109,11 @@ def embed_run(
         hidden = sampler.model.config.get_text_config().hidden_size
         with _mapped(path, (len(sequences), hidden)) as values:
             tokens = embed(sampler.model, sequences, chosen, values, token_budget, progress)
-            told = {"model": place, "weights": sampler.fingerprint, "layer": chosen, "tokens": tokens}
-            write_whole(path.with_suffix(".json"), json.dumps(told, indent=2) + "\n")
-    told = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            description = {"model": place, "weights": sampler.fingerprint, "layer": chosen, "tokens": tokens}
+            write_whole(path.with_suffix(".json"), json.dumps(description, indent=2) + "\n")
+    description = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     return Embeddings(
-        np.load(path, mmap_mode="r"), path, chosen, told["tokens"], sampler.fingerprint, checked=known
+        np.load(path, mmap_mode="r"), path, chosen, description["tokens"], sampler.fingerprint, checked=known
     )
 
 
@@ -150,17 +150,17 @@ def _tokenised(rows: Rows, sampler: Any) -> list[Sequence_]:
 @contextmanager
 def _mapped(path: Path, shape: tuple[int, int]) -> Iterator[np.ndarray]:
     """A new .npy file as an array that is written through; it has its name only once it is whole."""
-    made = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        values = np.lib.format.open_memmap(made, "w+", np.float32, shape)
+        values = np.lib.format.open_memmap(partial, "w+", np.float32, shape)
     try:
         yield values
         with writing(path):
             values.flush()
-            made.replace(path)
+            partial.replace(path)
     finally:
-        made.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def embed(

@@ -23,7 +23,7 @@ Floats = NDArray[Any]
 class Fitted(Protocol):
     """A fitted classifier of scikit-learn."""
 
-    def predict_proba(self, features_NF: Any) -> Any:
+    def predict_proba(self, features_NF: Any, /) -> Any:
         """The chances of both classes, (N, 2)."""
         ...
 
@@ -38,7 +38,7 @@ class Learned:
     """Confidences in the order of the rows (NaN for none), how they came about, and the last model fitted."""
 
     confidence: NDArray[np.float64]
-    told: dict[str, Any]
+    details: dict[str, Any]
     fitted: Fitted
 
 
@@ -61,8 +61,8 @@ def _crossed(features_NF: Floats, fit: Fit, rows: Rows) -> Learned:
         if judged.any():
             confidence_N[judged] = fitted.predict_proba(features_NF[judged])[:, 1]
     assert fitted is not None
-    told = {"learned_from": "the run itself, across folds of its questions", "folds": FOLDS}
-    return Learned(confidence_N, told | {"training": rows.only(known).counts()}, fitted)
+    details = {"learned_from": "the run itself, across folds of its questions", "folds": FOLDS}
+    return Learned(confidence_N, details | {"training": rows.only(known).counts()}, fitted)
 
 
 def _transferred(features_NF: Floats, train_MF: Floats, fit: Fit, rows: Rows, train: Rows) -> Learned:
@@ -74,9 +74,9 @@ def _transferred(features_NF: Floats, train_MF: Floats, fit: Fit, rows: Rows, tr
     confidence_N = np.full(len(rows.keys), np.nan)
     if judged.any():
         confidence_N[judged] = fitted.predict_proba(features_NF[judged])[:, 1]
-    told = {"learned_from": str(train.run.folder), "training": train.only(known).counts()}
-    told["left_out"] = int((~new).sum())
-    return Learned(confidence_N, told, fitted)
+    details = {"learned_from": str(train.run.folder), "training": train.only(known).counts()}
+    details["left_out"] = int((~new).sum())
+    return Learned(confidence_N, details, fitted)
 
 
 def _known(features_NF: Floats) -> NDArray[np.bool_]:

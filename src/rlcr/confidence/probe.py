@@ -25,16 +25,16 @@ def probed(
     rows: Rows, train: Rows | None, model: str | None = None, *, layer: int = -1, **options: Any
 ) -> tuple[NDArray[np.float64], dict[str, Any], dict[str, int]]:
     """Confidences in the order of the rows, how they came about, and what they cost."""
-    made: dict[str, Embeddings] = {}
+    embedded: dict[str, Embeddings] = {}
 
     def features(some: Rows) -> NDArray[Any]:
-        found = embed_run(some, model, layer=layer, **options)
-        made[str(some.run.folder)] = found
-        return found.values
+        embeddings = embed_run(some, model, layer=layer, **options)
+        embedded[str(some.run.folder)] = embeddings
+        return embeddings.values
 
     learned = learn(features, fitted, rows, train)
-    here = made[str(rows.run.folder)]
-    told = learned.told | {
+    here = embedded[str(rows.run.folder)]
+    details = learned.details | {
         "layer": here.layer,
         "penalty": 1 / learned.fitted.best_params_["logisticregression__C"],  # type: ignore[attr-defined]
         "embeddings": here.path.name,
@@ -42,7 +42,7 @@ def probed(
         "weights_checked": here.checked,
     }
     spent = cost(len(rows.keys), here.tokens, completions=len(rows.keys))
-    return learned.confidence, told, spent
+    return learned.confidence, details, spent
 
 
 def fitted(features_NF: NDArray[Any], correct_N: NDArray[np.int64], questions: list[str]) -> Any:

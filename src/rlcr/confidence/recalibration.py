@@ -1,4 +1,4 @@
-"""Recalibration: another column, bent until it means what it says.
+"""Recalibration: another column, mapped to the accuracy that it has meant.
 
 The maps are those of :mod:`rlcr.metrics.recalibration`, learned across folds of the questions or from another
 run: no row is calibrated by itself.

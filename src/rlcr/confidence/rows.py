@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,8 @@ from rlcr.prompts import user_message
 from rlcr.runs.columns import Column, read_column
 from rlcr.runs.record import CODES, CORRECT, UNSCORABLE, WRONG, Key, Record
 from rlcr.runs.store import PROBLEMS, Run, open_run
-from rlcr.tasks import read_problems
 
-#: Fewer scored rows than this, or fewer of either class, teach nothing that could be told from chance.
+#: Fewer scored rows than this, or fewer of either class, are too few to learn from.
 LEAST_ROWS, LEAST_OF_CLASS = 30, 5
 FOLDS = 5
 
@@ -60,21 +59,21 @@ class Rows:
     @cached_property
     def problems(self) -> dict[str, Problem]:
         """The problems of the run by their ids."""
-        return _problems(self.run)
+        return self.run.problems()
 
     def column(self, name: str) -> NDArray[np.float64]:
         """A column in the order of the rows; NaN where it gives no confidence."""
         return self.aligned(read_column(self.run, name))
 
     def aligned(self, column: Column) -> NDArray[np.float64]:
-        """The same of a column at hand."""
+        """A column that was already read, in the order of the rows; NaN where it gives no confidence."""
         values = [column.get(key) for key in self.keys]
         return np.array([np.nan if value is None else value for value in values], np.float64)
 
     def to_column(self, values: NDArray[np.floating]) -> Column:
         """Values in the order of the rows as a column; NaN becomes none."""
-        told = [None if np.isnan(value) else float(value) for value in values]
-        return dict(zip(self.keys, told, strict=True))
+        confidences = [None if np.isnan(value) else float(value) for value in values]
+        return dict(zip(self.keys, confidences, strict=True))
 
     def counts(self) -> dict[str, int]:
         """Rows by verdict: an imbalance of classes should be seen."""
@@ -88,7 +87,7 @@ class Rows:
         if not right + wrong and self.scored.any():
             raise RlcrError(f"{where}: of those with a verdict none has what is to be learned from")
         if not right + wrong:
-            raise RlcrError(f"{where}: none has a verdict; `rlcr rescore` with a verifier that can tell")
+            raise RlcrError(f"{where}: none has a verdict; `rlcr rescore` with another verifier")
         if not right or not wrong:
             raise RlcrError(f"{where}: one class only, so that nothing can be told apart; use more questions")
         if right + wrong < LEAST_ROWS or min(right, wrong) < LEAST_OF_CLASS:
@@ -102,8 +101,7 @@ def read_rows(run: Run | Path) -> Rows:
     """The rows of a finished run; of an adaptive one those of its first round."""
     run = run if isinstance(run, Run) else open_run(run)
     run.check_finished()
-    problems = _problems(run)
-    hashes = {name: _hash(user_message(problem)) for name, problem in problems.items()}
+    hashes = {name: _hash(user_message(problem)) for name, problem in run.problems().items()}
     keys, questions, verdicts = [], [], []
     for record in run.independent_records():
         if record.id not in hashes:
@@ -112,14 +110,6 @@ def read_rows(run: Run | Path) -> Rows:
         questions.append(hashes[record.id])
         verdicts.append(CODES[record.verdict])
     return Rows(run, keys, questions, np.array(verdicts, np.int64))
-
-
-def _problems(run: Run) -> dict[str, Problem]:
-    problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
-    # After `rlcr rescore --verifier` answers are equal as that verifier has it.
-    if verifier := run.graded.get("verifier"):
-        return {name: replace(problem, verifier=verifier) for name, problem in problems.items()}
-    return problems
 
 
 def _hash(text: str) -> str:
@@ -162,6 +152,6 @@ def cost(passes: int = 0, tokens: int = 0, *, completions: int) -> dict[str, int
     return {"passes": passes, "tokens": tokens, "completions": completions}
 
 
-def made(source: str, spent: dict[str, int], **told: Any) -> dict[str, Any]:
+def column_provenance(source: str, spent: dict[str, int], **details: Any) -> dict[str, Any]:
     """The provenance of a column."""
-    return {"source": source, "cost": spent, **told}
+    return {"source": source, "cost": spent, **details}

@@ -11,18 +11,11 @@ from typing import Any
 from rlcr.confidence.agreement import agreement, hybrid
 from rlcr.confidence.answer_probability import PROBABILITIES, probabilities
 from rlcr.confidence.recalibration import recalibrated
-from rlcr.confidence.rows import Rows, cost, made, read_rows
+from rlcr.confidence.rows import Rows, column_provenance, cost, read_rows
 from rlcr.errors import RlcrError, nearest
 from rlcr.evaluate import write_results
 from rlcr.metrics.recalibration import RECALIBRATIONS
-from rlcr.runs.columns import (
-    HELD,
-    VERBALISED,
-    Column,
-    check_name,
-    provenance,
-    write_column,
-)
+from rlcr.runs.columns import HELD, VERBALISED, Column, check_name, provenance, write_column
 from rlcr.runs.record import Key
 from rlcr.runs.store import locked
 from rlcr.tasks.plumbing.tables import Row, as_confidence
@@ -57,14 +50,14 @@ class Added:
 
     name: str
     path: Path
-    made: dict[str, Any]
+    provenance: dict[str, Any]
 
 
 Source = Callable[[Rows, Options], tuple[Column, dict[str, Any]]]
 
 
 def add_column(folder: Path, source: str, options: Options | None = None, name: str | None = None) -> Added:
-    """Make a column, write it, and measure the run anew. ``name`` is that of the column, if another."""
+    """Make a column, write it, and measure the run again. ``name`` replaces the column's usual name."""
     return add_columns(folder, [source], options, name)[0]
 
 
@@ -84,20 +77,22 @@ def add_columns(
     for column_name in names:
         check_name(column_name)
         if column_name == options.of:
-            raise RlcrError(f"a column is not made of itself: name it otherwise than {options.of} with --as")
+            raise RlcrError(
+                f"a column is not made of itself: give it a name other than {options.of} with --as"
+            )
     _check_used(sources, options)
     rows = read_rows(folder)
     added: list[Added] = []
     with locked(folder):
         for column_name, source in zip(names, sources, strict=True):
-            column, told = SOURCES[source](rows, options)
-            added.append(Added(column_name, write_column(rows.run, column_name, column, told), told))
+            column, origin = SOURCES[source](rows, options)
+            added.append(Added(column_name, write_column(rows.run, column_name, column, origin), origin))
         write_results(rows.run)
     return added
 
 
 def _check_used(sources: Sequence[str], options: Options) -> None:
-    """Raise for an option that none of the sources looks at: whoever gave it expects it to matter."""
+    """Raise for an option that none of the sources uses: the user expects it to matter."""
     for field in fields(options):
         users = _USERS.get(field.name, ())
         if users and getattr(options, field.name) != field.default and not set(users) & set(sources):
@@ -127,38 +122,38 @@ def _train(options: Options) -> Rows | None:
 
 
 def _probability(name: str, rows: Rows, _: Options) -> tuple[Column, dict[str, Any]]:
-    return probabilities(rows.run, name), made(name, cost(completions=len(rows.keys)))
+    return probabilities(rows.run, name), column_provenance(name, cost(completions=len(rows.keys)))
 
 
 def _agreement(rows: Rows, _: Options) -> tuple[Column, dict[str, Any]]:
-    return agreement(rows), made("agreement", _samples_cost(rows))
+    return agreement(rows), column_provenance("agreement", _samples_cost(rows))
 
 
 def _hybrid(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
-    values, told = hybrid(rows, _train(options))
-    return rows.to_column(values), made("hybrid", _samples_cost(rows), **told)
+    values, details = hybrid(rows, _train(options))
+    return rows.to_column(values), column_provenance("hybrid", _samples_cost(rows), **details)
 
 
 def _samples_cost(rows: Rows) -> dict[str, int]:
     """One answer's agreement takes the other samples of its question: all but the first are extra."""
     extra = [record.tokens for record in rows.records() if record.sample > 0]
-    # Imported tables do not tell tokens, and servers not always.
+    # Imported tables hold no token counts, and servers do not always send them.
     spent = cost(len(extra), sum(extra), completions=len(rows.keys))
     return spent if all(extra) else {name: n for name, n in spent.items() if name != "tokens"}
 
 
 def _recalibrated(method: str, rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
     learned = recalibrated(rows, options.of, method, _train(options))
-    told = {"of": options.of, **learned.told}
-    return rows.to_column(learned.confidence), made(
-        method, provenance(rows.run, options.of).get("cost") or {}, **told
+    details = {"of": options.of, **learned.details}
+    return rows.to_column(learned.confidence), column_provenance(
+        method, provenance(rows.run, options.of).get("cost") or {}, **details
     )
 
 
 def _probe(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
     from rlcr.confidence.probe import probed
 
-    values, told, spent = probed(
+    values, details, spent = probed(
         rows,
         _train(options),
         options.model,
@@ -167,7 +162,7 @@ def _probe(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
         dtype=options.dtype,
         progress=options.progress,
     )
-    return rows.to_column(values), made("probe", spent, **told)
+    return rows.to_column(values), column_provenance("probe", spent, **details)
 
 
 def _classifier(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
@@ -177,8 +172,8 @@ def _classifier(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
         raise RlcrError(
             "source classifier: give --classifier, a folder of `rlcr confidence train-classifier`"
         )
-    values, told, spent = classified(rows, options.classifier)
-    return rows.to_column(values), made("classifier", spent, **told)
+    values, details, spent = classified(rows, options.classifier)
+    return rows.to_column(values), column_provenance("classifier", spent, **details)
 
 
 def _file(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
@@ -190,7 +185,7 @@ def _file(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
     known, seen = set(rows.keys), set[Key]()
     column: Column = {}
     wanted = [options.id_field, options.field]
-    if _has_samples(options.file, wanted):
+    if "sample" in next(table_rows(options.file, None)).cells:
         wanted.append("sample")
     for row in table_rows(options.file, wanted):
         name, values = str(row.cells[options.id_field]), row.samples(options.field)
@@ -214,21 +209,11 @@ def _file(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
         raise RlcrError(
             f"{options.file}: none of its ids in column {options.id_field} is a problem of {rows.run.folder}"
         )
-    told = {"file": str(options.file), "field": options.field, "missing": len(known) - len(column)}
-    return {key: column.get(key) for key in rows.keys}, made("file", {}, **told)
+    details = {"file": str(options.file), "field": options.field, "missing": len(known) - len(column)}
+    return {key: column.get(key) for key in rows.keys}, column_provenance("file", {}, **details)
 
 
 _TWICE = "samples of one problem are told apart by a column `sample`, or are a list in one cell"
-
-
-def _has_samples(path: Path, wanted: Sequence[str]) -> bool:
-    """Whether a table has a column ``sample``. Of Parquet only what is asked for is read."""
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        next(table_rows(path, wanted))  # says what is wrong with a file that cannot be read
-        return "sample" in pq.read_schema(path).names
-    return "sample" in next(table_rows(path, wanted)).cells
 
 
 def _sample(row: Row) -> int:

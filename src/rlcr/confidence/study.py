@@ -1,6 +1,6 @@
 """Does reasoning about uncertainty help calibration? The paper's study of analysis classifiers.
 
-Two classifiers for each model size, alike but for what they read: a baseline on the solutions of one run
+Two classifiers for each model size, alike except for what they read: a baseline on the solutions of one run
 (RLVR), and one on the whole responses of another (RLCR), analyses included and stated confidences removed.
 Where a small classifier does better with the analysis, the analysis holds what it could not find out by
 itself.
@@ -41,7 +41,7 @@ METRICS = ("brier", "ece", "auroc")
 
 @dataclass(frozen=True)
 class Study:
-    """What the study trains. ``test`` is one question in so many, which only measure."""
+    """What the study trains. One question in ``test`` is kept for measuring."""
 
     models: tuple[str, ...]
     test: int
@@ -68,22 +68,22 @@ def load_study(path: Path | None = None) -> Study:
 
     path = path or RECIPE
     try:
-        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
         raise RlcrError(f"{path}: cannot be read as YAML: {str(error).splitlines()[0]}") from None
-    told = dict(told) if isinstance(told, dict) else {}
+    settings = dict(settings) if isinstance(settings, dict) else {}
     known = ["about", "models", "test", *(f.name for f in fields(ClassifierSettings) if f.name != "part")]
-    for name in told:
+    for name in settings:
         if name not in known:
             raise RlcrError(f"{path}: unknown setting {name!r}: {nearest(str(name), known)}")
-    models = told.pop("models", None)
-    told.pop("about", None)
+    models = settings.pop("models", None)
+    settings.pop("about", None)
     if not isinstance(models, list) or not models:
         raise RlcrError(f"{path}: models must list at least one checkpoint")
-    test = told.pop("test", 5)
+    test = settings.pop("test", 5)
     if not isinstance(test, int) or isinstance(test, bool) or test < 2:
         raise RlcrError(f"{path}: test must be a whole number from 2, not {test!r}")
-    study = Study(tuple(map(str, models)), test, ClassifierSettings(**told))
+    study = Study(tuple(map(str, models)), test, ClassifierSettings(**settings))
     try:
         study.classifier.check()
     except RlcrError as error:
@@ -102,7 +102,7 @@ def run_study(baseline: Path, analysis: Path, out: Path, study: Study) -> list[S
         part = "solution" if name == "baseline" else "analysis"
         kept = [question not in test for question in rows.questions]
         learning, measured = rows.only(np.array(kept)), rows.only(~np.array(kept))
-        found = []
+        sizes = []
         for number, model in enumerate(study.models):
             folder = out / f"{name}-{number}-{Path(model).name}"
             settings = replace(study.classifier, part=part)
@@ -110,9 +110,9 @@ def run_study(baseline: Path, analysis: Path, out: Path, study: Study) -> list[S
                 check_plan(folder, read_classifier(folder), plan_of(learning, model, settings))
             else:
                 train_classifier(learning, model, folder, settings, resume=folder.exists())
-            found.append(_measure(measured, folder, name, model))
-        results += found
-        write_derived(rows.run, SIZES, _figure(rows, found, study))
+            sizes.append(_measure(measured, folder, name, model))
+        results += sizes
+        write_derived(rows.run, SIZES, _figure(rows, sizes, study))
     return results
 
 
@@ -126,7 +126,7 @@ def _measure(rows: Rows, folder: Path, name: str, model: str) -> SizeResult:
     return SizeResult(name, model, summary.n, {metric: summary.metrics[metric] for metric in METRICS})
 
 
-def _figure(rows: Rows, found: Sequence[SizeResult], study: Study) -> dict[str, Any]:
+def _figure(rows: Rows, sizes: Sequence[SizeResult], study: Study) -> dict[str, Any]:
     """As the report draws it: see docs/report.md."""
     bars = [
         {
@@ -138,7 +138,7 @@ def _figure(rows: Rows, found: Sequence[SizeResult], study: Study) -> dict[str, 
                 if estimate.value is not None
             },
         }
-        for result in found
+        for result in sizes
     ]
     task = ", ".join(rows.run.settings["tasks"])
     return {"tasks": {task: bars}, "settings": asdict(study)}
@@ -147,7 +147,7 @@ def _figure(rows: Rows, found: Sequence[SizeResult], study: Study) -> dict[str, 
 def print_study(results: Sequence[SizeResult]) -> None:
     """The numbers on the terminal."""
     for result in results:
-        told = "  ".join(
+        values = "  ".join(
             f"{name} {'n/a' if e.value is None else f'{e.value:.3f}'}" for name, e in result.metrics.items()
         )
-        print(f"{result.run:9} {Path(result.model).name:24} {told}  ({result.rows:,} rows)")
+        print(f"{result.run:9} {Path(result.model).name:24} {values}  ({result.rows:,} rows)")

@@ -7,7 +7,7 @@ given explicitly. Who may look at whom is up to a `Plan`, which the model receiv
 transformers hands it down to the attention function unchanged. Models run without a cache of their own.
 
 Sampling has the plans `Prefill` and `Decode` (`rlcr.engine.decoding`); learning and embedding have
-`SharedPrompts` (`rlcr.engine.sharing`). Whether a model can do without its own attention is found out by
+`SharedPrompts` (`rlcr.engine.sharing`). Whether a model can work without its own attention is tested by
 `rlcr.engine.trial`.
 """
 

@@ -59,7 +59,7 @@ class Sample:
 
 
 def cut_plain(samples: Sequence[Sample], rows: int) -> list[list[Sample]]:
-    """So many completions at a time, in the order given."""
+    """``rows`` completions at a time, in the order given."""
     return [list(samples[start : start + rows]) for start in range(0, len(samples), rows)]
 
 

@@ -42,7 +42,7 @@ def blocked_linears(model: Any) -> Iterator[None]:
 
 
 def _plain(layer: torch.nn.Linear) -> bool:
-    """Whether it is on a CPU, in full precision, and nobody else has changed what it does."""
+    """Whether it is on a CPU, in full precision, and nothing else has changed what it does."""
     weight = layer.weight
     exact = weight.dtype in (torch.float32, torch.float64)
     return exact and weight.device.type == "cpu" and "forward" not in vars(layer)

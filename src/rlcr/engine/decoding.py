@@ -43,7 +43,7 @@ class PackedModel:
     def active(self) -> Iterator[None]:
         """Our attention in place of the model's own, which is restored afterwards.
 
-        Short stretches only, never across a yield of the sampler: whoever consumes completions finds the
+        Short stretches only, never across a yield of the sampler: the consumer of completions finds the
         model as it was.
         """
         with evaluating(self.model), blocked_linears(self.model), torch.inference_mode(), Switch(self.model):

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Learning with shared prompts: for which completions it will do, and what the model is called with."""
+"""Learning with shared prompts: which completions can share theirs, and what the model is called with."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Sharing:
         if not bool(self._accelerator.reduce(failed)):
             return trial
         reason = trial.reason or "another process could not share them"
-        log.warning("learning computes the prompt anew for each completion, since %s", reason)
+        log.warning("learning computes the prompt again for each completion, since %s", reason)
         return Trial(reason)
 
 

@@ -111,7 +111,7 @@ class _Scores(torch.autograd.Function):
 
         d log p(next) / d z = [next] - p        d H / d z = -p (log p + H)
 
-    The backward pass writes them over the logits, which nobody else needs: it can run only once.
+    The backward pass writes them over the logits, which nothing else needs: it can run only once.
     """
 
     @staticmethod
@@ -138,16 +138,16 @@ class _Scores(torch.autograd.Function):
             logp_NV = (logits_NV[tile].to(total_N.dtype) / ctx.temperature).sub_(total_N[tile, None])
             if of_entropy_N is None:
                 assert of_logp_N is not None, "autograd asks only for what is needed"
-                found_NV = logp_NV.exp_().mul_(-of_logp_N[tile, None])
+                grad_NV = logp_NV.exp_().mul_(-of_logp_N[tile, None])
             else:
                 p_NV = logp_NV.exp()
-                found_NV = logp_NV.add_(entropy_N[tile, None]).mul_(-of_entropy_N[tile, None])
+                grad_NV = logp_NV.add_(entropy_N[tile, None]).mul_(-of_entropy_N[tile, None])
                 if of_logp_N is not None:
-                    found_NV.sub_(of_logp_N[tile, None])
-                found_NV.mul_(p_NV)
+                    grad_NV.sub_(of_logp_N[tile, None])
+                grad_NV.mul_(p_NV)
             if of_logp_N is not None:
-                found_NV.scatter_add_(-1, next_N[tile, None], of_logp_N[tile, None])
-            logits_NV[tile] = found_NV
+                grad_NV.scatter_add_(-1, next_N[tile, None], of_logp_N[tile, None])
+            logits_NV[tile] = grad_NV
         return logits_NV, None, None
 
 

@@ -69,7 +69,7 @@ class Slab(Generic[M]):
         return buffers
 
     def remove(self, members: list[M]) -> None:
-        """Let members go; the last ones take their slots."""
+        """Remove members; the last ones take their slots."""
         gone = {id(member) for member in members}
         kept = len(self.members) - len(members)
         holes = sorted(member.slot for member in members if member.slot < kept)

@@ -3,7 +3,7 @@
 
 Models with plain (grouped-query) attention can: Llama, Qwen2, Qwen3, OLMo-2, Mistral, Gemma 3 as long as no
 sequence is longer than its window, and others of their kind. They are not looked up by name. The
-configuration tells of some that cannot. A pass over a few tokens finds out what layers ask of attention;
+configuration says so of some that cannot. A pass over a few tokens finds out what layers ask of attention;
 then one pass is made both ways, packed and as the model does it, and the log-probabilities must agree.
 """
 
@@ -83,7 +83,7 @@ def try_packed(
 
 
 def _unsuited(inner: Any, config: Any) -> str | None:
-    """Why a model cannot run packed, as far as its configuration tells; None if it may."""
+    """Why a model cannot run packed, as far as its configuration says; None if it may."""
     if not inner._can_set_attn_implementation():
         return "its attention cannot be exchanged"
     kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
@@ -157,7 +157,7 @@ def _random_samples(vocabulary: int) -> list[Sample]:
 
 
 def _from_two_groups(samples: Sequence[Sample], rows: int) -> list[Sample]:
-    """So many completions of two prompts, of different lengths if there are any."""
+    """``rows`` completions of two prompts, of different lengths if there are any."""
     groups: dict[int, list[Sample]] = {}
     for sample in samples:
         groups.setdefault(sample.group, []).append(sample)

@@ -1,7 +1,7 @@
 """Evaluating a model: methods, stages, grading, results, comparing runs.
 
 evaluate(Settings(model, tasks, method), "runs/one")    as `rlcr eval` does it
-rescore("runs/one", grading="paper")                    grade it anew, without sampling
+rescore("runs/one", grading="paper")                    grade it again, without sampling
 """
 
 from __future__ import annotations

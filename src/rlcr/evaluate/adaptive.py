@@ -1,7 +1,7 @@
 """`rlcr eval --adaptive`: sample a question in rounds until its answer is safe or the budget is spent.
 
 The rule is that of :mod:`rlcr.many.stopping`, with the confidence that the model states. What it decides
-depends on the records alone, so that a run that was interrupted goes on as it would have. Grouping answers
+depends on the records alone, so that a run that was interrupted continues as it would have. Grouping answers
 takes no gold, and neither does stopping.
 
     adaptive.json   the rule, samples used, and accuracy of the voted answers and of the first round's votes;
@@ -51,10 +51,10 @@ def run_adaptively(
     memory: Memory = {}
     left = list(evaluation.problems)
     for samples in rule.rounds:
-        # Opened anew: what the last round has written is done.
+        # Opened again, to see what the last round has written.
         some = replace(evaluation, problems=left, samples=samples)
         run_stages(some, sampler, open_run(run.folder), follow if watch else None, retry=retry)
-        retry = [key for key in retry if key[1] >= samples]  # once is enough, whatever came of it
+        retry = [key for key in retry if key[1] >= samples]  # retried once, whether or not it helped
         left = _unsafe(left, run, rule, samples, memory)
         if not left:
             return
@@ -63,15 +63,15 @@ def run_adaptively(
 def _unsafe(problems: list[Problem], run: Run, rule: Rule, samples: int, memory: Memory) -> list[Problem]:
     """The problems that need another round."""
     wanted = {problem.id for problem in problems}
-    told: dict[str, dict[int, tuple[str | None, float | None]]] = {name: {} for name in wanted}
+    stated: dict[str, dict[int, tuple[str | None, float | None]]] = {name: {} for name in wanted}
     for record in run.records():
         if record.id in wanted and record.sample < samples:
-            told[record.id][record.sample] = record.answer, record.confidence
+            stated[record.id][record.sample] = record.answer, record.confidence
     # Samples that failed are spent like others, but do not vote; a problem of which all failed has no vote.
-    problems = [problem for problem in problems if told[problem.id]]
+    problems = [problem for problem in problems if stated[problem.id]]
     if not problems:
         return []
-    rows = [[row for _, row in sorted(told[problem.id].items())] for problem in problems]
+    rows = [[row for _, row in sorted(stated[problem.id].items())] for problem in problems]
     groups = group_many(
         ((problem, [answer for answer, _ in row]) for problem, row in zip(problems, rows, strict=True)),
         memory,
@@ -108,19 +108,19 @@ def write_adaptive(run: Run) -> dict[str, Any]:
             "stopped_early": float((asked_Q < rule.budget).mean()),
             "unscorable": float((1 - scorable).sum()),
         }
-    found = {"rule": rule.to_dict(), "tasks": tasks}
-    write_whole(run.folder / ADAPTIVE, json.dumps(found, indent=2) + "\n")
-    return found
+    measured = {"rule": rule.to_dict(), "tasks": tasks}
+    write_whole(run.folder / ADAPTIVE, json.dumps(measured, indent=2) + "\n")
+    return measured
 
 
-def votes_told(folder: Path) -> list[str]:
+def adaptive_lines(folder: Path) -> list[str]:
     """What an adaptive run came to, a line a task. Its table of results is of the first round alone."""
-    found = json.loads((folder / ADAPTIVE).read_text(encoding="utf-8"))
+    measured = json.loads((folder / ADAPTIVE).read_text(encoding="utf-8"))
     lines = []
-    for task, told in found["tasks"].items():
-        right = told["accuracy"]["value"]
+    for task, votes in measured["tasks"].items():
+        right = votes["accuracy"]["value"]
         lines.append(
-            f"{task}: {told['samples']['value']:.1f} of {found['rule']['budget']} samples on average,"
+            f"{task}: {votes['samples']['value']:.1f} of {measured['rule']['budget']} samples on average,"
             f" accuracy of the voted answers {'n/a' if right is None else f'{right:.3f}'}"
         )
     return lines

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rlcr import metrics
 from rlcr.errors import RlcrError
+from rlcr.metrics.intervals import NO_ANSWERS, Answers
 from rlcr.runs.columns import VERBALISED, Column, read_column
-from rlcr.runs.store import PROBLEMS, Run, open_run
-from rlcr.tasks import read_problems
+from rlcr.runs.store import Run, open_run
 
-# Beside the model, which is what a comparison is usually about. The prompt is told of apart.
+# Not the model, which is what a comparison is usually about, nor the prompt, which is compared by its text.
 _SETTINGS = (
-    "method",
-    "grading",
-    "verifier",
-    "judge",
-    "judge_weights",
-    "samples",
-    "temperature",
-    "max_tokens",
-    "seed",
-    "mode",
-    "tokenizer",
-    "adaptive",
-)
+    "method", "grading", "verifier", "judge", "judge_weights", "samples", "temperature", "max_tokens", "seed",
+    "mode", "tokenizer", "adaptive",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,34 +58,38 @@ def compare_runs(
         sizes = f"{tasks_a[task]['size']:,} against {tasks_b[task]['size']:,} problems"
         notes.append(f"{task}: {sizes}, not all the same; the pairs are those with the same id and content")
     same = _same_problems(a, b) if other else None
-    answers_a, answers_b = (_by_task(run, read_column(run, confidence), same) for run in (a, b))
-    found = {
-        task: _compare(task, answers_a.get(task, _Answers()), answers_b.get(task, _Answers()), resamples)
-        for task in shared
-    }
-    return RunComparison(found, tuple(notes))
+    answers_a, answers_b = (_by_task(run, read_column(run, confidence)) for run in (a, b))
+    compared: dict[str, metrics.Comparison] = {}
+    for task in shared:
+        comparison = metrics.compare_common(
+            answers_a.get(task, NO_ANSWERS), answers_b.get(task, NO_ANSWERS), only=same, resamples=resamples
+        )
+        if comparison is None:
+            raise RlcrError(f"{task}: the two runs have no scored problem in common")
+        compared[task] = comparison
+    return RunComparison(compared, tuple(notes))
 
 
 def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
     for name in _SETTINGS:
         if (was := a.get(name)) != (now := b.get(name)):
-            yield f"{name}: {_told(was)} against {_told(now)}"
+            yield f"{name}: {_setting_text(was)} against {_setting_text(now)}"
     if a["prompt_text"] != b["prompt_text"]:
         names = f"{a['prompt']} against {b['prompt']}"
         yield f"prompt: {names}" + (", which has another text" if a["prompt"] == b["prompt"] else "")
 
 
-def _told(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     """A setting in words. Of an adaptive run only the first round is compared."""
     if not isinstance(value, Mapping):
         return str(value)
-    told = ", ".join(f"{name} {setting}" for name, setting in value.items())
-    return f"{told} (compared by the first {value['first']} samples)" if "first" in value else told
+    settings = ", ".join(f"{name} {setting}" for name, setting in value.items())
+    return f"{settings} (compared by the first {value['first']} samples)" if "first" in value else settings
 
 
 def _same_problems(a: Run, b: Run) -> set[str]:
     """The ids under which both runs hold the same problem."""
-    first, second = ({p.id: p for p in read_problems(run.folder / PROBLEMS)} for run in (a, b))
+    first, second = a.problems(), b.problems()
     return {
         name
         for name in first.keys() & second.keys()
@@ -104,46 +97,16 @@ def _same_problems(a: Run, b: Run) -> set[str]:
     }
 
 
-@dataclass
-class _Answers:
-    correct: list[bool] = field(default_factory=list)
-    confidence: list[float] = field(default_factory=list)
-    question: list[str] = field(default_factory=list)
-
-    def of(self, questions: set[str]) -> tuple[list[bool], list[float], list[str]]:
-        keep = [index for index, question in enumerate(self.question) if question in questions]
-        return (
-            [self.correct[i] for i in keep],
-            [self.confidence[i] for i in keep],
-            [self.question[i] for i in keep],
-        )
-
-
-def _by_task(run: Run, column: Column, only: set[str] | None) -> dict[str, _Answers]:
-    tasks: dict[str, _Answers] = {}
+def _by_task(run: Run, column: Column) -> dict[str, Answers]:
+    """The scored answers of each task: verdicts, confidences and questions."""
+    rows: dict[str, list[tuple[bool, float, str]]] = {}
     for record in run.independent_records():
-        if record.correct is not None and (only is None or record.id in only):
-            answers = tasks.setdefault(record.task, _Answers())
-            answers.correct.append(bool(record.correct))
+        if record.correct is not None:
             stated = column.get(record.key)
-            answers.confidence.append(np.nan if stated is None else stated)
-            answers.question.append(record.id)
+            row = record.correct, math.nan if stated is None else stated, record.id
+            rows.setdefault(record.task, []).append(row)
+    tasks: dict[str, Answers] = {}
+    for task, answers in rows.items():
+        correct, confidence, question = zip(*answers, strict=True)
+        tasks[task] = correct, confidence, question
     return tasks
-
-
-def _compare(task: str, a: _Answers, b: _Answers, resamples: int) -> metrics.Comparison:
-    # A question that one side could not score is left out of both, or the pairs would not be pairs.
-    both = set(a.question) & set(b.question)
-    if not both:
-        raise RlcrError(f"{task}: the two runs have no scored problem in common")
-    correct_a, confidence_a, question_a = a.of(both)
-    correct_b, confidence_b, question_b = b.of(both)
-    return metrics.compare(
-        correct_a,
-        confidence_a,
-        correct_b,
-        confidence_b,
-        question_a=question_a,
-        question_b=question_b,
-        resamples=resamples,
-    )

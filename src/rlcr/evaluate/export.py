@@ -13,8 +13,7 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.results import load_results
-from rlcr.runs.store import PROBLEMS, RUN, Run, json_line, open_run, write_whole
-from rlcr.tasks import read_problems
+from rlcr.runs.store import RUN, Run, json_line, open_run, write_whole
 
 _METRICS = ("accuracy", "auroc", "brier", "ece")
 _NAMES = {"accuracy": "acc"}
@@ -26,10 +25,10 @@ def export(folder: Path, out: Path) -> list[Path]:
     if (out / RUN).exists():
         raise RlcrError(f"{out}: is a run; its own results would be replaced. Choose another --out")
     results = {
-        "results": {task: _results(task, found["metrics"]) for task, found in measured["tasks"].items()},
+        "results": {task: _results(task, results["metrics"]) for task, results in measured["tasks"].items()},
         "n-samples": {
-            task: {"original": _asked(measured, task), "effective": found["n"]}
-            for task, found in measured["tasks"].items()
+            task: {"original": measured["coverage"][task]["asked"], "effective": results["n"]}
+            for task, results in measured["tasks"].items()
         },
         "higher_is_better": {
             task: {_NAMES.get(m, m): m in ("accuracy", "auroc") for m in _METRICS}
@@ -47,11 +46,6 @@ def export(folder: Path, out: Path) -> list[Path]:
     return paths
 
 
-def _asked(measured: dict[str, Any], task: str) -> int:
-    """Completions that were asked for. Results of older versions do not tell of any that failed."""
-    return measured.get("coverage", {}).get(task, {}).get("asked", measured["tasks"][task]["completions"])
-
-
 def _file_names(tasks: Iterable[str]) -> dict[str, str]:
     """A file for each task, numbered where two names differ only in what a file name cannot hold."""
     names: dict[str, str] = {}
@@ -66,18 +60,18 @@ def _file_names(tasks: Iterable[str]) -> dict[str, str]:
 
 
 def _results(task: str, metrics: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"alias": task}
+    exported: dict[str, Any] = {"alias": task}
     for metric in _METRICS:
         name, estimate = _NAMES.get(metric, metric), metrics[metric]
         interval = estimate.get("ci95")
-        found[f"{name},none"] = estimate["value"]
+        exported[f"{name},none"] = estimate["value"]
         low, high = interval if interval and None not in interval else (None, None)
-        found[f"{name}_stderr,none"] = None if low is None else (high - low) / 4
-    return found
+        exported[f"{name}_stderr,none"] = None if low is None else (high - low) / 4
+    return exported
 
 
 def _samples(run: Run, task: str) -> Any:
-    problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
+    problems = run.problems()
     numbers = {name: number for number, name in enumerate(problems)}
     for record in run.independent_records():
         if record.task != task:

@@ -1,13 +1,12 @@
-"""Read a table of verdicts and confidences, made anywhere: what `rlcr metrics` measures."""
+"""Read a table of verdicts and confidences from anywhere: what `rlcr metrics` measures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rlcr.metrics.measurement import GradedSamples
-from rlcr.tasks.plumbing.tables import Progress, Row, as_confidence, as_correct, read_rows
+from rlcr.tasks.plumbing.tables import Progress, as_confidence, as_correct, read_rows
 
 
 def read_graded(
@@ -28,7 +27,7 @@ def read_graded(
     questions: dict[str, int] = {}
     wanted = [column for column in (correct, confidence, by, question) if column]
     for number, row in enumerate(read_rows(path, wanted, progress=progress)):
-        verdicts, confidences = row.samples(correct), row.samples(confidence)
+        verdicts, confidences = row.converted(correct, as_correct), row.converted(confidence, as_confidence)
         if len(verdicts) != len(confidences):
             raise row.error(
                 confidence, f"{len(confidences)} confidences for {len(verdicts)} in column {correct}"
@@ -36,12 +35,7 @@ def read_graded(
         code = number if question is None else questions.setdefault(str(row.cells[question]), len(questions))
         group = None if by is None else _group_name(row.cells[by])
         for verdict, stated in zip(verdicts, confidences, strict=True):
-            samples.add(
-                _read(as_correct, row, correct, verdict),
-                _read(as_confidence, row, confidence, stated),
-                question=code,
-                group=group,
-            )
+            samples.add(verdict, stated, question=code, group=group)
     return samples
 
 
@@ -49,10 +43,3 @@ def _group_name(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)  # 1 and 1.0 are the same group
     return "(none)" if cell is None else str(cell)
-
-
-def _read(reader: Callable[[Any], Any], row: Row, column: str, value: Any) -> Any:
-    try:
-        return reader(value)
-    except ValueError as error:
-        raise row.error(column, str(error)) from None

@@ -1,7 +1,7 @@
-"""`rlcr import`: completions made anywhere as a run folder, so that all that reads runs can read them.
+"""`rlcr import`: completions from anywhere as a run folder, so that all that reads runs can read them.
 
 A table of completions and golds becomes problems, records and results, as if `rlcr eval` had sampled them:
-confidence columns, comparison, voting and the report work on it. What the table does not tell (tokens,
+confidence columns, comparison, voting and the report work on it. What the table does not hold (tokens,
 log-probabilities, the prompt) is absent. Verdicts are those of the verifier, or, with ``correct``, those of
 the table, which `rlcr rescore` replaces only if it is given a verifier.
 """
@@ -34,8 +34,8 @@ _PACKAGES = ("rlcr", "math-verify", "numpy")
 
 
 @dataclass(frozen=True)
-class Table:
-    """Where in a table what is: ``completion`` may hold several samples, ``gold`` several aliases."""
+class TableColumns:
+    """Which column holds what: ``completion`` may hold several samples, ``gold`` several aliases."""
 
     completion: str
     gold: str
@@ -43,7 +43,7 @@ class Table:
     id: str | None = None
     correct: str | None = None
 
-    def columns(self) -> list[str]:
+    def required(self) -> list[str]:
         """Those that every row must have."""
         named = (self.completion, self.gold, self.question, self.id, self.correct)
         return [column for column in named if column]
@@ -52,7 +52,7 @@ class Table:
 def import_run(
     path: Path,
     out: Path,
-    table: Table,
+    columns: TableColumns,
     *,
     format: str = "rlcr",
     verifier: str = "exact",
@@ -67,28 +67,27 @@ def import_run(
     check_new(out)
     problems: list[Problem] = []
     raw: list[Sampled] = []
-    told: list[bool | None] = []
-    for number, row in enumerate(read_rows(path, table.columns())):
-        name = str(row.cells[table.id]) if table.id else f"{task}/{number}"
-        problem = Problem(name, _text(row, table.question), row.texts(table.gold), verifier)
-        problems.append(problem)
-        texts = row.texts(table.completion)
+    given: list[bool | None] = []
+    for number, row in enumerate(read_rows(path, columns.required())):
+        name = str(row.cells[columns.id]) if columns.id else f"{task}/{number}"
+        problems.append(Problem(name, _text(row, columns.question), row.texts(columns.gold), verifier))
+        texts = row.texts(columns.completion)
         raw += [
             Sampled(id=name, sample=sample, task=task, format=format, text=text)
             for sample, text in enumerate(texts)
         ]
-        if table.correct:
-            told += _verdicts(row, table.correct, len(texts))
+        if columns.correct:
+            given += _verdicts(row, columns.correct, len(texts))
     check_ids(problems, str(path))
     settings = _settings(path, task, problems, raw, model, verifier, grading)
-    if table.correct:
-        settings["verdicts"] = f"those of column {table.correct} of {path}"
+    if columns.correct:
+        settings["verdicts"] = f"those of column {columns.correct} of {path}"
     with locked(out):
         run = create_run(
             out, settings, {"grading": grading, "verifier": None, "judge": None}, run_facts(_PACKAGES)
         )
         write_problems(out / PROBLEMS, problems)
-        write_whole(run.records_path, _lines(raw, problems, told, grading))
+        write_whole(run.records_path, _lines(raw, problems, given, grading))
         return write_results(run)
 
 
@@ -100,23 +99,20 @@ def _text(row: Row, column: str) -> str:
 
 
 def _verdicts(row: Row, column: str, samples: int) -> list[bool | None]:
-    values = row.samples(column)
-    if len(values) != samples:
-        raise row.error(column, f"{len(values)} verdicts for {samples} completions")
-    try:
-        return [as_correct(value) for value in values]
-    except ValueError as error:
-        raise row.error(column, str(error)) from None
+    verdicts = row.converted(column, as_correct)
+    if len(verdicts) != samples:
+        raise row.error(column, f"{len(verdicts)} verdicts for {samples} completions")
+    return verdicts
 
 
 def _lines(
-    raw: list[Sampled], problems: list[Problem], told: list[bool | None], grading: Grading
+    raw: list[Sampled], problems: list[Problem], given: list[bool | None], grading: Grading
 ) -> Iterator[str]:
     by_id = {problem.id: problem for problem in problems}
-    waiting, verdicts = iter(raw), iter(told)
+    waiting, verdicts = iter(raw), iter(given)
     while batch := list(islice(waiting, _BATCH)):
         for record in grade(batch, [by_id[completion.id] for completion in batch], grading, None):
-            if told:
+            if given:
                 right = next(verdicts)
                 outcome = "unscorable" if right is None else "correct" if right else "wrong"
                 reason = "the table gives no verdict" if right is None else ""
@@ -138,19 +134,14 @@ def _settings(
         raise RlcrError(f"{path}: questions have different numbers of completions; give each {samples}")
     content = "".join(json_line({"id": p.id, "question": p.question, "gold": p.gold}) for p in problems)
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-    named = {
+    unknown = ("judge", "judge_weights", "temperature", "max_tokens", "seed", "mode", "tokenizer")
+    return {
         "model": model,
         "model_name": model,
         "model_weights": "",
         "method": "imported",
         "prompt": "unknown",
-    }
-    unknown = dict.fromkeys(
-        ("judge", "judge_weights", "temperature", "max_tokens", "seed", "mode", "tokenizer")
-    )
-    return {
-        **named,
-        **unknown,
+        **dict.fromkeys(unknown),
         "prompt_text": "",
         "samples": samples,
         "grading": grading,

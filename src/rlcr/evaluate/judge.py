@@ -3,7 +3,7 @@
 The memory is a file of (hash of judge and conversation, reply), so that grading the same answers again asks
 nothing. It lies in the user's cache (``RLCR_CACHE``), is shared by all runs, and may be deleted at any time.
 Replies that are neither YES nor NO are not kept: asking again may help. Answers that the judge refuses to
-grade (a content filter) are unscorable, if it still grades one that nobody could object to.
+grade (a content filter) are unscorable, if it still grades a harmless one.
 """
 
 from __future__ import annotations

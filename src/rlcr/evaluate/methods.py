@@ -126,7 +126,7 @@ def read_forced_confidence(text: str, grading: Grading = "strict") -> float | No
     """The confidence in a forced continuation, which was asked for on a scale of 0 to 100.
 
     The authors read "1" there as certainty. Strictly it is one in a hundred; a number below 1 that has a
-    decimal point ("0.9") is taken as a share, since nobody means nine tenths of a percent by it.
+    decimal point ("0.9") is taken as a share, since nine tenths of a percent is never meant.
 
     >>> read_forced_confidence(" 85."), read_forced_confidence("1"), read_forced_confidence("1", "paper")
     (0.85, 0.01, 1.0)

@@ -20,7 +20,7 @@ _SECONDS_BEFORE_ESTIMATE = 10.0
 
 @contextmanager
 def progress_bar(description: str) -> Iterator[Progress | None]:
-    """Yield a function to call with the share that is done, or None where nobody would see it.
+    """Yield a function to call with the share that is done, or None where there is no terminal.
 
     It goes to standard error, so that results on standard output stay clean.
     """
@@ -37,7 +37,7 @@ def progress_bar(description: str) -> Iterator[Progress | None]:
 
 
 class Watch(Protocol):
-    """Somebody who follows a run."""
+    """An observer of a run."""
 
     def replied(self, stage: str) -> None:
         """A reply has arrived and is on disk."""

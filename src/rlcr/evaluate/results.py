@@ -12,7 +12,7 @@ from typing import Any
 from rlcr import metrics
 from rlcr.errors import RlcrError
 from rlcr.metrics.measurement import GradedSamples, Measurement
-from rlcr.metrics.tables import Cell, Heading, Table, estimate_text
+from rlcr.metrics.tables import Cell, Heading, Table, estimate_text, text_headings
 from rlcr.runs.columns import held_confidences, read_column
 from rlcr.runs.record import Key, Record
 from rlcr.runs.store import RESULTS, open_run
@@ -122,11 +122,11 @@ class Results:
 
     @property
     def warnings(self) -> list[str]:
-        """What takes the ground from under the numbers: tasks with many unscorable answers."""
+        """What makes the numbers doubtful: tasks with many unscorable answers."""
         asked = {name: (task.unscorable, task.completions) for name, task in self.tasks.items()}
         asked |= {name: (reasons, sum(reasons.values())) for name, reasons in self.unscored.items()}
-        found = {name: unscorable_warning(*counts) for name, counts in asked.items()}
-        return [f"{name}: {warning}" for name, warning in found.items() if warning]
+        warnings = {name: unscorable_warning(*counts) for name, counts in asked.items()}
+        return [f"{name}: {warning}" for name, warning in warnings.items() if warning]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -148,7 +148,7 @@ def measure_records(
     failures: Iterable[Mapping[str, Any]] = (),
     resamples: int = 1000,
 ) -> Results:
-    """Measure records, whatever their order: they are the same results for the same records.
+    """Measure records. Their order does not matter: the same records give the same results.
 
     ``columns`` are further sources of confidence, beside those that the records hold; ``failures`` are the
     completions that became no records.
@@ -207,8 +207,7 @@ def _result(task: _TaskSamples, resamples: int) -> TaskResult:
 
 
 _HEADINGS = (
-    Heading("task", numeric=False),
-    Heading("by", numeric=False),
+    *text_headings("task", "by"),
     Heading("n"),
     Heading("accuracy", "up"),
     Heading("AUROC", "up"),
@@ -271,7 +270,7 @@ def load_results(folder: Path) -> dict[str, Any]:
             f"{folder}: has no {RESULTS}; finish it with --resume, or `rlcr rescore` it"
         ) from None
     except ValueError:
-        raise RlcrError(f"{path}: not whole JSON; `rlcr rescore {folder}` writes it anew") from None
+        raise RlcrError(f"{path}: not whole JSON; `rlcr rescore {folder}` writes it again") from None
 
 
 def run_samples(folder: Path, confidence: str) -> GradedSamples:

@@ -1,6 +1,6 @@
-"""`rlcr eval`: one model, one method, any number of tasks, into a run folder that can be taken up again.
+"""`rlcr eval`: one model, one method, any number of tasks, into a run folder that can be resumed.
 
-From Python the same is :func:`evaluate`; :func:`rescore` grades a finished run anew without sampling.
+From Python the same is :func:`evaluate`; :func:`rescore` grades a finished run again without sampling.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from rlcr.runs.store import (
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Sampler, Sampling
 from rlcr.sample.opening import Access, Stored, Typed, open_sampler
-from rlcr.tasks import TaskSet, load_at_most, read_problems, write_problems
+from rlcr.tasks import TaskSet, load_at_most, write_problems
 from rlcr.tasks.plumbing.take import check_ids
 from rlcr.verify import Grading, Verifier
 
@@ -107,9 +107,9 @@ def evaluate(
     """Evaluate a model and write its run folder.
 
     ``access`` says how to reach the model; a ``sampler`` is used instead of opening ``settings.model``, and
-    ``task_sets`` instead of loading ``settings.tasks``.
-    With ``resume`` the run goes on; completions that failed are asked for again only with ``retry_failed``.
-    ``watch(done, total)`` makes whoever follows the run, such as :class:`rlcr.evaluate.progress.RunProgress`.
+    ``task_sets`` instead of loading ``settings.tasks``. With ``resume`` an interrupted run is continued;
+    completions that failed are asked for again only with ``retry_failed``. ``watch(done, total)`` makes the
+    observer of the run, such as :class:`rlcr.evaluate.progress.RunProgress`.
     """
     out = Path(out)
     if retry_failed and not resume:
@@ -134,7 +134,7 @@ def evaluate(
         open_run(out)
     else:
         check_new(out)
-    # Opened before anything is written: a misspelt model must not leave a folder that then is in the way.
+    # Opened before anything is written: a misspelt model must not leave a folder behind.
     sampler = sampler or open_sampler(Typed(settings.model), access)
     judging = open_sampler(Typed(settings.judge)) if judge_needed and settings.judge else None
     graded = _graded_by(settings.grading, settings.verifier, settings.judge, judging)
@@ -169,9 +169,9 @@ def rescore(
     verifier: str | None = None,
     judge: str | None = None,
 ) -> Results:
-    """Read, verify and measure a run anew from its records. Nothing is sampled.
+    """Read, verify and measure the records of a run again. Nothing is sampled.
 
-    Without arguments as the run is graded, with whatever the parser and the verifiers have learned since.
+    Without arguments as the run is graded, by the parser and the verifiers as they are now.
     The records are replaced whole. A judge on a server is asked only if it is named here: see
     :mod:`rlcr.sample.opening`. Verdicts that came with an imported table are replaced only if a verifier
     is named.
@@ -184,11 +184,9 @@ def rescore(
         how: Grading = grading or run.graded["grading"]
         verifier = verifier or run.graded["verifier"]
         named = _judge_of(run, judge)
-        if verifier is None and (told := run.settings.get("verdicts")):
-            raise RlcrError(f"{run.folder}: its verdicts are {told}; --verifier NAME grades it anew instead")
-        problems = {problem.id: problem for problem in read_problems(run.folder / PROBLEMS)}
-        if verifier:
-            problems = {name: replace(problem, verifier=verifier) for name, problem in problems.items()}
+        if verifier is None and (verdicts := run.settings.get("verdicts")):
+            raise RlcrError(f"{run.folder}: its verdicts are {verdicts}; --verifier NAME grades it again")
+        problems = run.problems(verifier)
         needs_judge = any(problem.verifier == "judge" for problem in problems.values())
         if needs_judge and named is None:
             raise _no_judge()

@@ -71,7 +71,7 @@ class Scores:
 
     @property
     def warnings(self) -> list[str]:
-        """What takes the ground from under the numbers: many unscorable answers."""
+        """What makes the numbers doubtful: many unscorable answers."""
         warning = unscorable_warning(self.tally.unscorable, self.tally.completions)
         return [warning] if warning else []
 
@@ -217,11 +217,7 @@ class Grader:
         return list(zip(rows, grade(completions, problems, grading, None), strict=True))
 
     def finish(
-        self,
-        *,
-        records: list[Record] | None = None,
-        resamples: int = 1000,
-        progress: Progress | None = None,
+        self, *, records: list[Record] | None = None, resamples: int = 1000, progress: Progress | None = None
     ) -> Scores:
         """Measure what was graded."""
         measurement = self._samples.measure(resamples=resamples, progress=progress)

@@ -41,7 +41,7 @@ from rlcr.prompts import Message, Prompt, messages
 from rlcr.response import Response
 from rlcr.runs.record import Key, Sampled
 from rlcr.runs.store import FAILED, UNFINISHED, Appender, Run
-from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampler, Sampling
+from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampler, Sampling, stretches
 from rlcr.sample.refusals import confirm
 from rlcr.verify import Grading, Verifier
 
@@ -112,13 +112,13 @@ def run_stages(
     """Sample what the run lacks, repair what needs it, grade, and append the records.
 
     Interrupting this at any moment loses no reply that had arrived. ``watch(done, total)``, both counts of
-    responses, makes whoever follows it. Completions that failed before are asked for again if in ``retry``.
+    responses, makes its observer. Completions that failed before are asked for again if in ``retry``.
     """
     _Session(evaluation, sampler, run, watch, retry).finish()
 
 
 class _Session:
-    """One go at a run: from wherever it stands to its end."""
+    """One attempt at a run: from where it stands to its end."""
 
     def __init__(
         self,
@@ -194,9 +194,9 @@ class _Session:
 
     def _fail(self, failure: Failure) -> None:
         """Write down samples that the model would not give. They are asked for again only on request."""
-        told = {"task": self._evaluation.task_of[failure.key]} | failure.told()
+        described = {"task": self._evaluation.task_of[failure.key]} | failure.to_dict()
         with closing(Appender(self._run.folder / FAILED)) as file:
-            file.write({"id": failure.key, "sample": sample, **told} for sample in failure.samples)
+            file.write({"id": failure.key, "sample": sample, **described} for sample in failure.samples)
         for sample in failure.samples:
             self._done.add((failure.key, sample))
             if self._watch:
@@ -250,11 +250,11 @@ class _Session:
         return draft
 
     def _answer_logprobs(self, completion: Completion) -> dict[Grading, list[float]]:
-        found: dict[Grading, list[float]] = {}
+        logprobs: dict[Grading, list[float]] = {}
         for grading in get_args(Grading):
             response = read_response(completion.text, self._format, grading, completion.think_open)
-            found[grading] = completion.logprobs_of(answer_span(response)) if response.answer else []
-        return found
+            logprobs[grading] = completion.logprobs_of(answer_span(response)) if response.answer else []
+        return logprobs
 
     def _advance(self, draft: _Draft) -> None:
         """Grade a draft that has all it needs, as soon as there are enough of them."""
@@ -292,12 +292,8 @@ class _Session:
                 for sample in range(self._evaluation.samples)
                 if (problem.id, sample) not in self._done and (problem.id, sample) not in self._drafts
             ]
-            while missing:
-                first, n = missing[0], 1
-                while n < len(missing) and missing[n] == first + n:
-                    n += 1
+            for first, n in stretches(missing):
                 yield Request(problem.id, self._messages(problem), n=n, first_sample=first)
-                missing = missing[n:]
 
     def _repairs(self, stage: str) -> Iterator[Request]:
         for draft in list(self._drafts.values()):
@@ -310,7 +306,7 @@ class _Session:
                 )
 
     def _sort_drafts(self) -> None:
-        """Drafts of an earlier go may already have all they need."""
+        """Drafts of an earlier attempt may already have all they need."""
         for draft in list(self._drafts.values()):
             self._advance(draft)
         self._grade()
@@ -328,7 +324,7 @@ class _Session:
             self._watch.graded(records)
 
     def _restore(self, run: Run) -> dict[Key, _Draft]:
-        """The drafts that an earlier go left, from its replies."""
+        """The drafts that an earlier attempt left, from its replies."""
         drafts: dict[Key, _Draft] = {}
         for reply in run.unfinished():
             key = reply["id"], reply["sample"]
@@ -351,14 +347,20 @@ def _greedy(stage: str) -> Sampling:
     return Sampling(max_tokens=FORCED_TOKENS[stage], temperature=0.0)
 
 
+#: What a draft has from the reply alone, and passes on to its record.
+_REPLY = (
+    "text", "think_open", "finish_reason", "tokens", "prompt_tokens", "logprob", "seconds", "response_tokens",
+    "answer_logprobs",
+)  # fmt: skip
+
+
 def _to_reply(stage: str, draft: _Draft, completion: Completion, next_stage: str | None) -> dict[str, Any]:
     reply: dict[str, Any] = {"id": draft.problem.id, "sample": draft.sample, "stage": stage}
     if stage != "response":
-        told = {"text": completion.text, "tokens": completion.completion_tokens}
-        return reply | told | {"answer_logprobs": draft.answer_logprobs}
-    names = ("text", "think_open", "finish_reason", "tokens", "prompt_tokens", "logprob", "seconds")
-    kept = {name: getattr(draft, name) for name in (*names, "response_tokens", "answer_logprobs")}
-    # Wanted only to continue from.
+        read = {"text": completion.text, "tokens": completion.completion_tokens}
+        return reply | read | {"answer_logprobs": draft.answer_logprobs}
+    kept = {name: getattr(draft, name) for name in _REPLY}
+    # Needed only to continue the response.
     kept["token_ids"] = [] if next_stage is None else draft.token_ids.tolist()
     return reply | {"draft": kept}
 
@@ -375,16 +377,8 @@ def _sampled(draft: _Draft, evaluation: Evaluation) -> Sampled:
         task=evaluation.task_of[problem.id],
         format=evaluation.method.format,
         prompt_sha256=hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest(),
-        text=draft.text,
-        think_open=draft.think_open,
         forced_answer=draft.forced_answer,
         forced_confidence=draft.forced_confidence,
         unrepaired=tuple(draft.unrepaired),
-        finish_reason=draft.finish_reason,
-        tokens=draft.tokens,
-        prompt_tokens=draft.prompt_tokens,
-        response_tokens=draft.response_tokens,
-        logprob=draft.logprob,
-        answer_logprobs={**draft.answer_logprobs},
-        seconds=draft.seconds,
+        **{name: getattr(draft, name) for name in _REPLY},
     )

@@ -7,8 +7,8 @@ are computed once.
     analyses.jsonl   one line for each analysis, append-only; asking again samples only what is missing
     analyses.json    the settings, and Brier score and ECE of the mean of k = 1 to K confidences
 
-Responses without a closed answer have nothing to go on from: they are left out, and counted. So are analyses
-that the model refuses; the same command asks for them again. What the means are worth is in
+Responses without a closed answer cannot be continued: they are left out, and counted. So are analyses that
+the model refuses; the same command asks for them again. What the means are worth is in
 :mod:`rlcr.many.ensembling`.
 """
 
@@ -25,27 +25,14 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.many.ensembling import measure_analyses
-from rlcr.problem import Problem
 from rlcr.prompts import Prompt, messages
 from rlcr.response import get_format, parse
 from rlcr.runs.record import Sampled
 from rlcr.runs.stamps import write_derived
-from rlcr.runs.store import (
-    PROBLEMS,
-    RUN,
-    Appender,
-    Key,
-    Run,
-    drop_torn_line,
-    locked,
-    open_run,
-    read_lines,
-    write_whole,
-)
-from rlcr.sample import Completion, Refused, Request, Sampler, Sampling
+from rlcr.runs.store import RUN, Appender, Key, Run, drop_torn_line, locked, open_run, read_lines, write_whole
+from rlcr.sample import Completion, Refused, Request, Sampler, Sampling, stretches
 from rlcr.sample.opening import Access, Stored, Typed, open_sampler
 from rlcr.sample.refusals import confirm
-from rlcr.tasks import read_problems
 from rlcr.tasks.plumbing.tables import Progress
 
 log = logging.getLogger(__name__)
@@ -94,26 +81,26 @@ def sample_analyses(
         missing = _missing(run, begun, settings)
         refused = 0
         if missing:
-            # Opened only now: where all is there already, nobody needs the model.
+            # Opened only now: where nothing is missing, the model is not needed.
             stored = Stored(run.settings["model"], folder / RUN, "--model URL")
             sampler = sampler or open_sampler(Typed(model) if model else stored, access or access_of(folder))
             _check_model(run, sampler)
-            # What earlier analyses were worth stays until there is more to tell.
+            # The measurements of earlier analyses stay until there are new ones.
             write_whole(folder / SETTINGS, json.dumps(before | {"settings": settings}, indent=1) + "\n")
             refused = _sample(run, begun, settings, sampler, progress)
-        found = {"settings": settings, **measure_analyses(run, read_analyses(run))}
-        found["responses without a closed answer"] = lost
-        found["analyses refused"] = refused
-        write_derived(run, SETTINGS, found, [ANALYSES])
-        return found
+        measured = {"settings": settings, **measure_analyses(run, read_analyses(run))}
+        measured["responses without a closed answer"] = lost
+        measured["analyses refused"] = refused
+        write_derived(run, SETTINGS, measured, [ANALYSES])
+        return measured
 
 
 def read_analyses(run: Run) -> dict[Key, list[float | None]]:
     """The confidences of all analyses of each response that has any."""
-    found: dict[Key, dict[int, float | None]] = {}
+    confidences: dict[Key, dict[int, float | None]] = {}
     for line in read_lines(run.folder / ANALYSES):
-        found.setdefault((line["id"], line["sample"]), {})[line["analysis"]] = line["confidence"]
-    return {key: [by[k] for k in sorted(by)] for key, by in found.items()}
+        confidences.setdefault((line["id"], line["sample"]), {})[line["analysis"]] = line["confidence"]
+    return {key: [by[k] for k in sorted(by)] for key, by in confidences.items()}
 
 
 def access_of(folder: Path, device: str | None = None, dtype: str | None = None) -> Access:
@@ -171,7 +158,7 @@ def _settings(run: Run, ask: Ask, stored: Mapping[str, Any] | None) -> dict[str,
             if stored[name] != settings[name]:
                 raise RlcrError(
                     f"{run.folder}: has analyses with {name} {stored[name]}, not {settings[name]};"
-                    f" remove {ANALYSES} and {SETTINGS} to begin anew"
+                    f" remove {ANALYSES} and {SETTINGS} to start over"
                 )
         # More analyses, or of more responses, are an addition; fewer are all there already.
         settings |= {name: max(stored[name], settings[name]) for name in ("samples", "answers")}
@@ -192,10 +179,10 @@ def _begun(run: Run, answers: int) -> tuple[list[_Begun], int]:
         if prefix is None:
             lost += 1
         else:
-            told = {name: getattr(record, name) for name in ("id", "sample", "format", "think_open")}
-            kept.append(told | {"prefix": prefix})
+            origin = {name: getattr(record, name) for name in ("id", "sample", "format", "think_open")}
+            kept.append(origin | {"prefix": prefix})
     if not kept:
-        raise RlcrError(f"{run.folder}: none of {lost:,} responses has a closed answer to go on from")
+        raise RlcrError(f"{run.folder}: none of {lost:,} responses has a closed answer to continue")
     return kept, lost
 
 
@@ -258,25 +245,12 @@ def _key(one: _Begun) -> str:
 
 
 def _requests(run: Run, missing: Sequence[tuple[_Begun, Sequence[int]]]) -> Iterator[Request]:
-    problems: dict[str, Problem] = {p.id: p for p in read_problems(run.folder / PROBLEMS)}
+    problems = run.problems()
     prompt = Prompt(run.settings["prompt"], run.settings["prompt_text"], None)
     for one, numbers in missing:
         conversation = tuple(messages(prompt, problems[one["id"]]))
-        for first, n in _stretches(numbers):
+        for first, n in stretches(numbers):
             yield Request(_key(one), conversation, n=n, first_sample=first, prefix=one["prefix"])
-
-
-def _stretches(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Numbers that follow each other: the first, and how many.
-
-    >>> list(_stretches([0, 1, 4, 5, 6]))
-    [(0, 2), (4, 3)]
-    """
-    start = 0
-    for place in range(1, len(numbers) + 1):
-        if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:
-            yield numbers[start], place - start
-            start = place
 
 
 def _line(one: _Begun, completion: Completion) -> dict[str, Any]:

@@ -26,15 +26,9 @@ WAYS_TO_CHOOSE: dict[str, str] = {
     "likelihood-weighted": "the answer with the most likelihood in sum",
     "pass@N": "oracle: any sample is right",
 }
-#: Compared with a plain majority, each at the largest N.
-RIVALS = (
-    "max-confidence",
-    "confidence-weighted",
-    "softmax-weighted",
-    "max-likelihood",
-    "likelihood-weighted",
-)
 ORACLE = "pass@N"
+#: Compared with a plain majority, each at the largest N.
+RIVALS = tuple(name for name in WAYS_TO_CHOOSE if name not in ("majority", ORACLE))
 #: CISC's temperature; at 0.2 a confidence of 0.9 weighs seven times as much as one of 0.5.
 TEMPERATURE = 0.2
 #: Weights are read to nine decimals: at this temperature a confidence of 0 still weighs more than any error
@@ -44,7 +38,7 @@ COLDEST = 0.06
 
 @dataclass(frozen=True)
 class Curve:
-    """Accuracy at N = 1, 2, …; ``how`` tells which of these are exact."""
+    """Accuracy at N = 1, 2, …; ``how`` says which of these are exact."""
 
     name: str
     estimates: Sequence[Estimate]
@@ -154,7 +148,7 @@ def choices(pool: Pool, most: int, subsets: int, seed: int, temperature: float) 
 
 
 def softmax(confidence_QM: Floats, temperature: float) -> Floats:
-    """CISC's weights but for their common factor: exp((q - largest q) / T).
+    """CISC's weights without their common factor: exp((q - largest q) / T).
 
     A missing confidence weighs nothing.
     """

@@ -33,17 +33,17 @@ def measure_analyses(run: Run, analyses: Mapping[Key, Sequence[float | None]]) -
     rows: dict[str, list[tuple[str, int, Sequence[float | None]]]] = {}
     unscorable: dict[str, int] = {}
     for record in run.records():
-        told = analyses.get(record.key)
-        if told is None:
+        confidences = analyses.get(record.key)
+        if confidences is None:
             continue
         task = record.task
         if record.correct is None:
             unscorable[task] = unscorable.get(task, 0) + 1
         else:
-            rows.setdefault(task, []).append((record.id, int(record.correct), told))
+            rows.setdefault(task, []).append((record.id, int(record.correct), confidences))
     tasks, details = {}, {}
-    for task, told in sorted(rows.items()):
-        names, correct, confidences = zip(*told, strict=True)
+    for task, answers in sorted(rows.items()):
+        names, correct, confidences = zip(*answers, strict=True)
         tasks[task], counts = ensemble(names, correct, confidences)
         details[task] = counts | {"unscorable answers": unscorable.get(task, 0)}
     return {"tasks": tasks, "details": details}

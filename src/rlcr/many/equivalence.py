@@ -32,7 +32,7 @@ from rlcr.verify.exact import normalise
 #: The group of a response without an answer.
 NO_GROUP = -1
 
-#: Pairs of formulas that were compared, and whether they are the same. Kept by who groups again and again.
+#: Pairs of formulas that were compared, and whether they are the same.
 Memory = dict[tuple[str, str], bool]
 
 _NUMBER = re.compile(r"(-?)(?:(\d{1,400})|(\d{0,400}\.\d{1,400})|(\d{1,400})/(\d{1,400}))")
@@ -41,23 +41,16 @@ _FRACTION = re.compile(r"(-?)\\[dt]?frac\s*(?:\{\s*(-?\d{1,400})\s*\}\s*\{\s*(\d
 _CLOSE = Fraction(2, 10**6)
 
 
-def group_answers(problem: Problem, answers: Sequence[str | None]) -> list[int]:
-    """A number for each answer, the same for the same answers, in order of first appearance.
-
-    A response without an answer is in no group: -1.
-
-    >>> group_answers(Problem("1", "Who?", ("x",), "exact"), ["The Beatles", "abba", None, "beatles!"])
-    [0, 1, -1, 0]
-    """
-    return group_many([(problem, answers)])[0]
-
-
 def group_many(
     questions: Iterable[tuple[Problem, Sequence[str | None]]], memory: Memory | None = None
 ) -> list[list[int]]:
-    """As :func:`group_answers` for many questions, whose comparisons share the verifier's processes.
+    """For each question a number for each answer, the same for the same answers, by first appearance.
 
+    A response without an answer is in no group: -1. All comparisons share the verifier's processes;
     ``memory`` holds what was compared before and is added to.
+
+    >>> group_many([(Problem("1", "Who?", ("x",), "exact"), ["The Beatles", "abba", None, "beatles!"])])
+    [[0, 1, -1, 0]]
     """
     asked = [_Question.of(problem, answers) for problem, answers in questions]
     memory = {} if memory is None else memory
@@ -100,7 +93,7 @@ class _Question:
     form_of: Mapping[str, _Form]
     forms: list[_Form]
     open_pairs: list[tuple[int, int]]
-    """The places of forms of which only the verifier can tell whether they are the same."""
+    """The places of forms that only the verifier can tell apart."""
     group_of: list[int]
     """The group of each form, at first one of its own."""
 
@@ -114,8 +107,8 @@ class _Question:
             known = forms.setdefault(form.key, form)
             if (len(form.text), form.text) < (len(known.text), known.text):
                 forms[form.key] = form
-        found = list(forms.values())
-        return cls(answers, form_of, found, _open_pairs(found), list(range(len(found))))
+        distinct = list(forms.values())
+        return cls(answers, form_of, distinct, _open_pairs(distinct), list(range(len(distinct))))
 
     def undecided(self, turned: bool) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
         """Pairs of texts, gold and answer, to ask the verifier about, with the places of their forms."""
@@ -140,12 +133,12 @@ class _Question:
     def numbers(self) -> list[int]:
         group_of = {form.key: group for form, group in zip(self.forms, self.group_of, strict=True)}
         renumbered: dict[int, int] = {}
-        found = []
+        numbers = []
         for answer in self.answers:
             form = self.form_of.get(answer.strip()) if answer else None
             place = None if form is None else group_of[form.key]
-            found.append(NO_GROUP if place is None else renumbered.setdefault(place, len(renumbered)))
-        return found
+            numbers.append(NO_GROUP if place is None else renumbered.setdefault(place, len(renumbered)))
+        return numbers
 
 
 def _open_pairs(forms: Sequence[_Form]) -> list[tuple[int, int]]:

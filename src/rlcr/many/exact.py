@@ -75,8 +75,8 @@ def majority(pool: Pool, most: int) -> Expected:
     size_QG = _group_sizes(pool)
     right, scorable = np.zeros((2, len(pool), most))
     answered = size_QG.sum(axis=1)
-    nobody = _ratio(pool.size_Q - answered, pool.size_Q, most)
-    scorable += 1 - nobody * (pool.blank_Q == UNSCORABLE)[:, None]
+    none_answers = _ratio(pool.size_Q - answered, pool.size_Q, most)
+    scorable += 1 - none_answers * (pool.blank_Q == UNSCORABLE)[:, None]
     for outcome, target, sign in ((CORRECT, right, 1), (UNSCORABLE, scorable, -1)):
         question, answer = np.nonzero((pool.outcome_QG == outcome) & (size_QG > 0))
         if not len(question):
@@ -96,7 +96,7 @@ def majority(pool: Pool, most: int) -> Expected:
 
 def _leading(own_R: Ints, others_RG: Ints, size_R: Ints, most: int) -> Floats:
     """The chance that a vote chooses an answer with ``own_R`` samples among ``others_RG``, sorted falling."""
-    found = np.zeros((len(own_R), most))
+    probability = np.zeros((len(own_R), most))
     binomial = _binomials(int(size_R.max()), most)
     for k in range(1, min(most, int(own_R.max())) + 1):
         rows = np.flatnonzero(own_R >= k)
@@ -111,8 +111,8 @@ def _leading(own_R: Ints, others_RG: Ints, size_R: Ints, most: int) -> Floats:
         padded = np.concatenate([np.ones((len(rows), 1)), binomial[rest]], axis=1)
         for shift in range(degree + 1):
             filled[:, shift:] += padded[:, shift, None] * core[:, : degree + 1 - shift]
-        found[rows, k - 1 :] += ways[:, None] * filled
-    return found / binomial[size_R]
+        probability[rows, k - 1 :] += ways[:, None] * filled
+    return probability / binomial[size_R]
 
 
 def _rivals(others_RG: Ints, rivals_R: Ints, k: int, degree: int, binomial: Floats) -> Floats:

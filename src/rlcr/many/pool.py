@@ -2,7 +2,7 @@
 
 Everything in :mod:`rlcr.many` is computed from pools. What happens to samples that are not whole:
 
-- No answer: the sample counts as drawn and votes for nothing. A draw in which nobody answers is wrong.
+- No answer: the sample counts as drawn and votes for nothing. A draw without any answer is wrong.
 - No confidence (or no likelihood): its weight is 0, and it is chosen only where no other sample can be.
 - Unscorable: an answer's verdict is that of most of its scorable samples (a tie is wrong), so that one judge
   who did not reply changes nothing. An answer none of whose samples could be scored is a third outcome: draws
@@ -26,8 +26,7 @@ from rlcr.many.equivalence import group_many
 from rlcr.problem import Problem
 from rlcr.runs.columns import VERBALISED, read_column
 from rlcr.runs.record import CODES, CORRECT, UNSCORABLE, WRONG, Key, Record
-from rlcr.runs.store import PROBLEMS, Run, open_run
-from rlcr.tasks import read_problems
+from rlcr.runs.store import Run, open_run
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -68,7 +67,7 @@ class Pool:
         return nine_in_ten_have(self.size_Q)
 
     def having(self, samples: int) -> Pool:
-        """The questions with at least so many samples."""
+        """The questions with at least this many samples."""
         return self.rows(np.flatnonzero(self.size_Q >= samples))
 
     def first(self, samples: int) -> Pool:
@@ -122,9 +121,9 @@ def make_pool(
     shape = len(size_Q), int(size_Q.max())
     group_QM, verdict_QM = np.full(shape, -1, np.int64), np.full(shape, WRONG, np.int64)
     scores = np.full((2, *shape), np.nan)
-    for q, (row, told) in enumerate(zip(groups, outcomes, strict=True)):
+    for q, (row, verdicts) in enumerate(zip(groups, outcomes, strict=True)):
         group_QM[q, : len(row)] = row
-        verdict_QM[q, : len(row)] = told
+        verdict_QM[q, : len(row)] = verdicts
         scores[0, q, : len(row)] = np.array(confidences[q], np.float64)
         if likelihoods is not None:
             scores[1, q, : len(row)] = np.array(likelihoods[q], np.float64)
@@ -140,7 +139,7 @@ def make_pool(
         votes.sum(axis=2) == 0, UNSCORABLE, (votes[:, :, CORRECT] > votes[:, :, WRONG]).astype(np.int64)
     )
     blank = outcome[:, answers].copy()
-    # Where every sample answered, what no answer would have been is told by whether anything could be scored.
+    # Where every sample answered, giving no answer is wrong, unless nothing of the question could be scored.
     unseen = ~(place == answers).any(axis=1)
     blank[unseen] = np.where((outcome[unseen, :answers] == UNSCORABLE).all(axis=1), UNSCORABLE, WRONG)
     return Pool(tuple(ids), size_Q, group_QM, outcome[:, :answers], blank, scores[0], scores[1])
@@ -162,20 +161,14 @@ def pools_of(run: Run, records: Iterable[Record], confidence: str = VERBALISED) 
     column = read_column(run, confidence)
     kept: defaultdict[str, defaultdict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        kept[record.task][record.id].append(replace(record, text=""))  # which nobody needs here
+        kept[record.task][record.id].append(replace(record, text=""))  # the texts would fill the memory
     # Answers are the same by the equality that graded them, which rescoring may have changed.
-    verifier = run.graded.get("verifier")
-    problems = {
-        problem.id: replace(problem, verifier=verifier) if verifier else problem
-        for problem in read_problems(run.folder / PROBLEMS)
-    }
+    problems = run.problems()
     return {task: _pool(kept[task], problems, column) for task in sorted(kept)}
 
 
 def _pool(
-    asked: Mapping[str, list[Record]],
-    problems: Mapping[str, Problem],
-    column: Mapping[Key, float | None],
+    asked: Mapping[str, list[Record]], problems: Mapping[str, Problem], column: Mapping[Key, float | None]
 ) -> Pool:
     ids = sorted(asked)
     rows = [sorted(asked[name], key=lambda record: record.sample) for name in ids]

@@ -101,7 +101,7 @@ class TaskSelection:
 
 @dataclass(frozen=True)
 class Selection:
-    """The tasks of a run, and those of which nothing can be told, with the reason."""
+    """The tasks of a run, and those that were left out, with the reason."""
 
     tasks: Mapping[str, TaskSelection]
     left_out: Mapping[str, str]
@@ -190,7 +190,7 @@ class _Half:
 
 
 def _half(half: Ints, question: Ints, right: Floats, confidence: Floats) -> _Half:
-    """The rows of a half, its questions numbered anew."""
+    """The rows of a half, its questions numbered from 0."""
     number = np.full(int(question.max()) + 1, -1)
     number[half] = np.arange(len(half))
     rows = number[question] >= 0
@@ -229,7 +229,7 @@ def _check(chosen: _Half, other: _Half, precision: float, resamples: int) -> Che
 
 
 def _share(above_Q: Floats, below_Q: Floats, weights_RQ: Floats) -> Estimate:
-    """A share with its interval over questions; Wilson's where all resamples say the same of it."""
+    """A share with its interval over questions; Wilson's where all resamples agree on it."""
     share = ratio(above_Q, below_Q, weights_RQ)
     estimate = share.estimate("nothing is that sure")
     if estimate.value is None or not share.alike:

@@ -55,7 +55,7 @@ class Rule:
     def stops(
         self, leader: Floats, second: Floats, used: int, likely: Floats | None = None
     ) -> NDArray[np.bool_]:
-        """Whether questions with these weights are left alone after so many samples.
+        """Whether sampling stops for questions with these weights, after ``used`` samples.
 
         ``likely`` is the :func:`chance` of the weights, where it is known already.
         """
@@ -87,7 +87,6 @@ class Spent:
     rule: Rule
     samples: float
     accuracy: Estimate
-    most_used: int
 
 
 def simulate(
@@ -122,7 +121,6 @@ def simulate(
             rule,
             float(used[at].mean()),
             ratio(right[at].mean(axis=1), scorable[at].mean(axis=1), weights_RQ).estimate(),
-            int(used[at].max()),
         )
         for at, rule in enumerate(rules)
     ]

@@ -48,7 +48,7 @@ def contributions(weight_QM: Floats) -> Ints:
 
 
 def votes_and_weight(total: Ints, samples: int) -> tuple[Ints, Floats]:
-    """The votes and the weight behind a total of contributions, in a pool of so many samples."""
+    """The votes and the weight behind a total of contributions, in a pool of this many samples."""
     return total % (samples + 1), total // (samples + 1) / _DECIMALS
 
 
@@ -92,18 +92,18 @@ def running(pool: Pool, contribution_QM: Ints, orders_SN: Ints, *, whole: bool =
     questions, orders = shape = len(pool), len(orders_SN)
     answers = pool.outcome_QG.shape[1]
     groups = np.where(pool.group_QM < 0, answers, pool.group_QM).astype(np.int32)
-    told_QM = _told(pool.sample_outcome_QM)
+    right_QM = _right(pool.sample_outcome_QM)
     # No answer has a place of its own, which never leads.
     totals = np.zeros((questions * orders, answers + 1), np.int64)
     totals[:, answers] = np.iinfo(np.int64).min // 2
     flat = totals.reshape(-1)
     places = (np.arange(questions * orders) * (answers + 1)).reshape(shape)
     best, second, total = (np.zeros(shape, np.int64) for _ in range(3))
-    leaders = np.repeat(_told(pool.blank_Q)[:, None], orders, axis=1)
+    leaders = np.repeat(_right(pool.blank_Q)[:, None], orders, axis=1)
     leading = np.full(shape, answers, np.int32)
     for step in range(orders_SN.shape[1]):
         drawn = orders_SN[:, step]
-        group, added, told = (np.take(a, drawn, axis=1) for a in (groups, contribution_QM, told_QM))
+        group, added, right = (np.take(a, drawn, axis=1) for a in (groups, contribution_QM, right_QM))
         place = places + group
         now = flat[place]
         now += added
@@ -115,13 +115,13 @@ def running(pool: Pool, contribution_QM: Ints, orders_SN: Ints, *, whole: bool =
             np.copyto(second, np.maximum(second, now), where=~same & ~ahead)
             np.copyto(second, best, where=~same & ahead)
             np.copyto(leading, group, where=ahead)
-        np.add(leaders, told, out=leaders, where=now == best)
-        np.copyto(leaders, told, where=ahead)
+        np.add(leaders, right, out=leaders, where=now == best)
+        np.copyto(leaders, right, where=ahead)
         np.copyto(best, now, where=ahead)
         yield Standing(leaders, best, second, total, leading)
 
 
-def _told(outcome: Ints) -> Ints:
+def _right(outcome: Ints) -> Ints:
     return (
         1
         + ((outcome == CORRECT).astype(np.int64) << _BITS)
@@ -130,7 +130,7 @@ def _told(outcome: Ints) -> Ints:
 
 
 def orders(samples: int, most: int, subsets: int, seed: int) -> Ints:
-    """Random orders of so many samples, the first ``most`` of each."""
+    """Random orders of ``samples`` samples, the first ``most`` of each."""
     rng = np.random.default_rng([seed, samples])
     return np.argsort(rng.random((subsets, samples)), axis=1)[:, :most]
 
@@ -147,7 +147,7 @@ def shuffled(pool: Pool, seed: int) -> tuple[Pool, Ints]:
 
 
 def parts(pool: Pool, subsets: int) -> Iterator[tuple[int, Ints]]:
-    """The questions by their number of samples, in parts that fit into memory with so many orders each."""
+    """The questions by their number of samples, in parts that fit into memory with this many orders each."""
     chunk = max(1, _CHUNK // (subsets * (pool.outcome_QG.shape[1] + 1)))
     for samples in np.unique(pool.size_Q):
         rows = np.flatnonzero(pool.size_Q == samples)
@@ -158,7 +158,7 @@ def parts(pool: Pool, subsets: int) -> Iterator[tuple[int, Ints]]:
 def weighted(pool: Pool, weight_QM: Floats, most: int, subsets: int, seed: int) -> tuple[Expected, list[How]]:
     """The chance that a weighted vote of N = 1 to ``most`` samples is right, and that it can be scored.
 
-    Every question must have ``most`` samples. The list tells how each N was computed.
+    Every question must have ``most`` samples. The list says how each N was computed.
     """
     contribution = contributions(weight_QM)
     right, scorable = np.zeros((2, len(pool), most))
@@ -167,8 +167,8 @@ def weighted(pool: Pool, weight_QM: Floats, most: int, subsets: int, seed: int) 
     added = np.take_along_axis(contribution, order, axis=1)
     methods = {int(samples): _methods(int(samples), most, subsets) for samples in np.unique(pool.size_Q)}
     for n in range(most):
-        told = {found[n] for found in methods.values()}
-        how[n] = "drawn" if "drawn" in told else "all" if "all" in told else "closed"
+        ways = {how_of[n] for how_of in methods.values()}
+        how[n] = "drawn" if "drawn" in ways else "all" if "all" in ways else "closed"
     for samples, rows in parts(pool, subsets):
         here, weights = moved.rows(rows), added[rows]
         if "drawn" in methods[samples]:

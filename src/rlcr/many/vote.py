@@ -112,7 +112,7 @@ def task_votes(
     seed: int = 0,
     temperature: float = TEMPERATURE,
 ) -> TaskVotes:
-    """All that `rlcr vote` tells of one task."""
+    """All that `rlcr vote` reports about one task."""
     scaled = scaling(pool, most=most, subsets=subsets, seed=seed, temperature=temperature)
     stated = "confidence-weighted" in scaled.curves
     adaptive = simulate(pool, scaled.most, seed=seed) if stated and scaled.most > 1 else []

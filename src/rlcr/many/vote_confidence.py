@@ -3,7 +3,7 @@
     vote share        votes of the majority's answer / N
     weighted share    confidence in the chosen answer / confidence in all answers
     mean confidence   mean confidence of the samples that gave the chosen answer
-    calibrated mean   the same, bent by Platt's method, learned on the other half of the questions
+    calibrated mean   the same, recalibrated by Platt's method on the other half of the questions
 
 The answer is the majority's for the first and the confidence-weighted vote's for the others. Over random
 orders of each pool (seeded); ECE has the paper's ten bins. Means are over the samples that state one. Where
@@ -14,7 +14,7 @@ and counted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,7 @@ def _votes(pool: Pool, sizes: Sequence[int], most: int, seed: int) -> dict[str, 
                 scorable = standing.scorable
                 with np.errstate(invalid="ignore", divide="ignore"):
                     right[vote][at, rows] = np.where(scorable > 0, standing.right / scorable, 0)
-                    # Where nobody answered there is nothing to be sure of.
+                    # Where no sample answered there is nothing to be sure of.
                     weight[vote][at, rows] = scorable * (votes > 0)
                     if vote == "majority":
                         confidence["vote share"][at, rows] = votes / n
@@ -145,20 +145,18 @@ def _stating(pool: Pool, drawn_SN: Ints, standing: Standing) -> Ints:
 
 def _calibrated(pool: Pool, votes: Stated, seed: int) -> Stated:
     """Platt's method, each half of the questions by a map learned on the other."""
-    bent = votes.confidence.copy()
+    calibrated = votes.confidence.copy()
     split = halves(pool.ids, seed)
     for here, other in (split, split[::-1]):
         # Tied votes are neither right nor wrong: nothing is learned from them.
         known = (votes.weight[other] == 1) & np.isin(votes.right[other], (0, 1))
         confidence, right = votes.confidence[other][known], votes.right[other][known].astype(np.int64)
         if len(np.unique(right)) < 2:
-            bent[here] = right.mean() if len(right) else votes.confidence[here]
+            calibrated[here] = right.mean() if len(right) else votes.confidence[here]
         else:
-            chance = fit_recalibration("platt", confidence, right).predict_proba(
-                votes.confidence[here].reshape(-1, 1)
-            )
-            bent[here] = chance[:, 1].reshape(bent[here].shape)
-    return Stated(bent, votes.right, votes.weight, votes.left_out)
+            chance = fit_recalibration("platt", confidence, right).chance(votes.confidence[here].ravel())
+            calibrated[here] = chance.reshape(calibrated[here].shape)
+    return replace(votes, confidence=calibrated)
 
 
 def _brier(votes: Stated, weights_RQ: Floats) -> Estimate:

@@ -21,7 +21,15 @@ Choices that change numbers, and the paper's side of each:
 """
 
 from rlcr.metrics.bootstrap import Difference, Estimate
-from rlcr.metrics.intervals import Comparison, MacroAverage, Summary, compare, macro_average, summary
+from rlcr.metrics.intervals import (
+    Comparison,
+    MacroAverage,
+    Summary,
+    compare,
+    compare_common,
+    macro_average,
+    summary,
+)
 from rlcr.metrics.kernel import BINNINGS, METRICS, Binning
 from rlcr.metrics.scores import (
     Murphy,
@@ -62,6 +70,7 @@ __all__ = [
     "brier",
     "brier_skill",
     "compare",
+    "compare_common",
     "confidence_gap",
     "ece",
     "macro_average",

@@ -73,7 +73,7 @@ class Resampled:
 
     @property
     def alike(self) -> bool:
-        """Whether all resamples say the same, so that they tell nothing about the uncertainty."""
+        """Whether all resamples agree, so that they say nothing about the uncertainty."""
         defined_R = self.defined_R
         return len(defined_R) > 0 and bool(np.ptp(defined_R) < _ALIKE)
 
@@ -153,7 +153,7 @@ def ratios(above_QN: Floats, below_QN: Floats, weights_RQ: Floats) -> list[Resam
 
 
 def ratio(above_Q: Floats, below_Q: Floats, weights_RQ: Floats) -> Resampled:
-    """The same of one column.
+    """:func:`ratios` of one column.
 
     >>> ratio(np.array([1.0, 0.0]), np.array([2.0, 2.0]), np.array([[2.0, 0.0], [0.0, 2.0]])).draws_R.tolist()
     [0.5, 0.0]

@@ -198,6 +198,39 @@ def compare(
     return Comparison((len(correct_A), len(correct_B)), questions, metrics, level, resamples)
 
 
+#: Right or wrong, confidence and question of each answer of a system.
+Answers = tuple[Sequence[Any] | Ints, Sequence[Any] | Floats, Sequence[Any]]
+NO_ANSWERS: Answers = (), (), ()
+
+
+def compare_common(
+    a: Answers, b: Answers, *, only: set[Any] | None = None, resamples: int = 1000
+) -> Comparison | None:
+    """:func:`compare` on the questions that both systems answered, or those of them in ``only``.
+
+    A question that one of the systems could not score is left out of both. None where no question is left.
+
+    >>> first, second = ([1, 0], [0.9, 0.2], ["x", "y"]), ([1, 1], [0.8, 0.7], ["y", "z"])
+    >>> compare_common(first, second).metrics["accuracy"].value
+    1.0
+    """
+    common = set(a[2]) & set(b[2])
+    common &= common if only is None else only
+    if not common:
+        return None
+
+    def shared(answers: Answers) -> tuple[Any, Any, list[Any]]:
+        rows = [row for row, question in enumerate(answers[2]) if question in common]
+        correct, confidence, question = answers
+        return np.asarray(correct)[rows], np.asarray(confidence)[rows], [question[row] for row in rows]
+
+    (correct_a, confidence_a, question_a), (correct_b, confidence_b, question_b) = shared(a), shared(b)
+    return compare(
+        correct_a, confidence_a, correct_b, confidence_b,
+        question_a=question_a, question_b=question_b, resamples=resamples,
+    )  # fmt: skip
+
+
 def macro_average(
     tasks: Mapping[str, Summary | Sequence[Any]] | Sequence[Summary | Sequence[Any]],
     *,

@@ -60,9 +60,7 @@ class GradedSamples:
         """Whether any sample states a confidence."""
         return any(stated == stated for stated in self._confidence)  # NaN differs from itself
 
-    def measure(
-        self, *, resamples: int = 1000, seed: int = 0, progress: ShareDone | None = None
-    ) -> Measurement:
+    def measure(self, *, resamples: int = 1000, progress: ShareDone | None = None) -> Measurement:
         """All metrics over all samples, and over each group if there is more than one."""
         if not self._correct:
             raise RlcrError(
@@ -73,15 +71,15 @@ class GradedSamples:
         question = np.frombuffer(self._question, dtype=np.int64)
         group = np.frombuffer(self._group, dtype=np.int64)
         steps = 2 if self._group_names else 1  # the groups together are as long as the whole
-        tick = _step_of(progress, 0, steps)
-        overall = _summary(correct, confidence, question, resamples, seed, tick)
+        tick = (lambda done, total: progress(done / total / steps)) if progress else None
+        overall = _summary(correct, confidence, question, resamples, tick)
         by: dict[str, Summary] = {}
         if steps == 2:
             for name, code in sorted(self._group_names.items(), key=lambda item: _natural(item[0])):
                 rows = group == code
                 if not rows.any():
                     continue  # nothing of it could be scored
-                by[name] = _summary(correct[rows], confidence[rows], question[rows], resamples, seed, None)
+                by[name] = _summary(correct[rows], confidence[rows], question[rows], resamples, None)
                 if progress:
                     progress((1 + len(by) / len(self._group_names)) / 2)
         return Measurement(
@@ -101,30 +99,16 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", name)]
 
 
-def _step_of(progress: ShareDone | None, step: int, steps: int) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda done, total: progress((step + done / total) / steps)
-
-
 def _summary(
     correct: NDArray[np.int8],
     confidence: NDArray[np.float64],
     question: NDArray[np.int64],
     resamples: int,
-    seed: int,
     progress: Progress | None,
 ) -> Summary:
     # Labels only where a question has several samples: without them resampling is much cheaper.
-    several = len(np.unique(question)) < len(question)
-    return summary(
-        correct,
-        confidence,
-        question=question.tolist() if several else None,
-        resamples=resamples,
-        seed=seed,
-        progress=progress,
-    )
+    labels = question.tolist() if len(np.unique(question)) < len(question) else None
+    return summary(correct, confidence, question=labels, resamples=resamples, progress=progress)
 
 
 @dataclass(frozen=True)

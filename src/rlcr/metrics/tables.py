@@ -37,6 +37,11 @@ class Heading:
         return self.text + _ARROW[self.better]
 
 
+def text_headings(*texts: str) -> tuple[Heading, ...]:
+    """The heads of columns of text."""
+    return tuple(Heading(text, numeric=False) for text in texts)
+
+
 @dataclass(frozen=True)
 class Cell:
     """What is shown, and behind it the number with its interval."""
@@ -82,7 +87,7 @@ def estimate_cell(
     sign: bool = False,
     note: str = "",
 ) -> Cell:
-    """A cell of a number with three decimals, and n/a where there is none. NaN is none as well."""
+    """A cell of a number with three decimals; n/a for None and NaN."""
     value, low, high = (None if x is None or math.isnan(x) else x for x in (value, low, high))
     if value is None:
         return Cell("n/a", note=note)
@@ -92,7 +97,7 @@ def estimate_cell(
 def difference_cell(
     value: float | None, low: float | None, high: float | None, better: Better, note: str = ""
 ) -> Cell:
-    """The same of a difference, with its sign; marked if the interval leaves out 0."""
+    """A cell of a difference, with its sign; marked if the interval leaves out 0."""
     cell = estimate_cell(value, low, high, sign=True, note=note)
     if cell.low is None or cell.high is None or cell.low <= 0 <= cell.high:
         return cell

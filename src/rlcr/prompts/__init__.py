@@ -80,10 +80,7 @@ def user_message(problem: Problem) -> str:
 
 def messages(prompt: Prompt, problem: Problem) -> list[Message]:
     """The conversation to send to a chat model or endpoint."""
-    return [
-        {"role": "system", "content": prompt.text},
-        {"role": "user", "content": user_message(problem)},
-    ]
+    return [{"role": "system", "content": prompt.text}, {"role": "user", "content": user_message(problem)}]
 
 
 class ChatTokenizer(Protocol):

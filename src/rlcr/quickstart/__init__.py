@@ -11,7 +11,7 @@ of `rlcr train` and `rlcr eval`, two at a time with one thread each:
     OUT/report.html        the page
     OUT/figures            its figures and tables as files
 
-What is done is not done again; an interrupted run goes on where it stopped.
+What is done is not done again; an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -124,11 +124,11 @@ def run(
             raise
     exact = {way.name: exact_of(out / way.name / "sequences") for way in (START, *ways)}
     seconds = _add_seconds(out, time.monotonic() - started)
-    found = Quickstart(out, exact, seconds)
-    write_whole(out / SUMMARY, json.dumps(_summary(found, seed), indent=2) + "\n")
+    finished = Quickstart(out, exact, seconds)
+    write_whole(out / SUMMARY, json.dumps(_summary(finished, seed), indent=2) + "\n")
     runs = [out / way.name / "eval" for way in (START, *ways)] + [out / way.name / "train" for way in ways]
-    write_report(runs, found.report, figures=out / FIGURES, first=[exact_table(exact)])
-    return found
+    write_report(runs, finished.report, figures=out / FIGURES, first=[exact_table(exact)])
+    return finished
 
 
 def exact_of(folder: Path) -> ExactEvaluation:
@@ -168,12 +168,12 @@ def _add_seconds(out: Path, seconds: float) -> float:
     return round(before + seconds, 1)
 
 
-def _summary(found: Quickstart, seed: int) -> dict[str, Any]:
+def _summary(finished: Quickstart, seed: int) -> dict[str, Any]:
     best = optimum(Arms())
     return {
         "seed": seed,
-        "seconds": found.seconds,
-        "exact": {name: asdict(numbers) for name, numbers in found.exact.items()},
+        "seconds": finished.seconds,
+        "exact": {name: asdict(numbers) for name, numbers in finished.exact.items()},
         "optimum": {"accuracy": best.accuracy, "brier": best.brier, "reward": best.reward},
         **run_facts(_PACKAGES),
     }

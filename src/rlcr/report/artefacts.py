@@ -5,7 +5,6 @@ Their shapes are in docs/report.md. A file of another shape is left out, and the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,7 @@ from rlcr.report import coherence, scaling
 from rlcr.report.checking import ShapeError, estimate, items, mapping
 from rlcr.report.reading import EvalRun
 from rlcr.report.scaling import Having
-from rlcr.report.shapes import Bars, Figure, Layer, Panel, axis, names_axis, number
+from rlcr.report.shapes import Bars, Figure, Layer, Panel, axis, interval, names_axis, number
 
 
 @dataclass
@@ -37,7 +36,7 @@ class Artefacts:
 
 def read_artefacts(runs: Sequence[EvalRun]) -> Artefacts:
     """Everything that can be drawn of the files of all runs."""
-    found = Artefacts()
+    artefacts = Artefacts()
     for file in (*_FIGURES, *(file for file in _TABLES if file not in _FIGURES)):
         figures, table = _FIGURES.get(file, lambda _: []), _TABLES.get(file, lambda _: None)
         having: list[tuple[int, EvalRun, dict[str, Any]]] = []
@@ -49,29 +48,30 @@ def read_artefacts(runs: Sequence[EvalRun]) -> Artefacts:
                 figures([(colour, run, tasks)])
                 table([(colour, run, tasks)])
             except ShapeError as error:
-                found.notes.append(f"{run.label}: {file} is not of the documented shape: {error}")
+                artefacts.notes.append(f"{run.label}: {file} is not of the documented shape: {error}")
                 continue
             having.append((colour, run, tasks))
         if having:
-            found.figures[file] = figures(having)
-            found.tables[file] = [made] if (made := table(having)) else []
-    return found
+            artefacts.figures[file] = figures(having)
+            artefacts.tables[file] = [drawn] if (drawn := table(having)) else []
+    return artefacts
 
 
 def _sizes(having: Having) -> list[Figure]:
     """Metrics of classifiers of several sizes, as bars."""
     panels = []
     runs: dict[str, int] = {run.label: colour for colour, run, _ in having}
-    found: dict[tuple[str, str], dict[str, dict[str, tuple[float, float, float]]]] = {}
+    estimates: dict[tuple[str, str], dict[str, dict[str, tuple[float, float, float]]]] = {}
     for _, run, tasks in having:
         for task, rows in tasks.items():
             for row in items(rows, task):
                 row = mapping(row, task)
+                size = str(row.get("name", "?"))
                 for metric, value in mapping(row.get("metrics"), f"{task}, metrics").items():
-                    size = found.setdefault((task, str(metric)), {}).setdefault(str(row.get("name", "?")), {})
-                    size[run.label] = estimate(value, f"{task}, {metric}")
+                    by_run = estimates.setdefault((task, str(metric)), {}).setdefault(size, {})
+                    by_run[run.label] = estimate(value, f"{task}, {metric}")
     width = 0.8 / max(1, len(runs))
-    for (task, metric), by_size in found.items():
+    for (task, metric), by_size in estimates.items():
         layers: list[Layer] = []
         heights = [0.0]
         for slot, (label, colour) in enumerate(runs.items()):
@@ -80,8 +80,7 @@ def _sizes(having: Having) -> list[Figure]:
                 continue
             left = [n - 0.4 + slot * width for n, _, _ in at]
             tips = [
-                f"{label}\n{size}\n{metric}: {number(value)}"
-                + ("" if math.isnan(low) else f" [{number(low)}, {number(high)}]")
+                f"{label}\n{size}\n{metric}: {number(value)}{interval(low, high)}"
                 for _, (value, low, high), size in at
             ]
             layers.append(
@@ -97,7 +96,7 @@ def _sizes(having: Having) -> list[Figure]:
                 )
             )
             heights += [v for _, triple, _ in at for v in triple]
-        heading = f"{task}: {metric}" if len({t for t, _ in found}) > 1 else metric
+        heading = f"{task}: {metric}" if len({t for t, _ in estimates}) > 1 else metric
         panels.append(
             Panel(
                 heading,

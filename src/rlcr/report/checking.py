@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rlcr.report.fields import number_of
+from rlcr.report.fields import interval_of, number_of
 
 
 class ShapeError(ValueError):
@@ -49,6 +49,4 @@ def estimate(value: Any, where: str) -> tuple[float, float, float]:
     """A number, or an object with a value and its interval; without one its ends are NaN."""
     if not isinstance(value, Mapping):
         return finite(value, where), math.nan, math.nan
-    ends = value.get("ci95")
-    low, high = map(number_of, ends) if isinstance(ends, list) and len(ends) == 2 else (math.nan, math.nan)
-    return finite(value.get("value"), where), low, high
+    return finite(value.get("value"), where), *interval_of(value)

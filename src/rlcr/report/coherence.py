@@ -15,10 +15,7 @@ from rlcr.report.shapes import Figure, Layer, Line, Panel, axis, names_axis
 
 _MOST_DOTS = 300
 _BINS = 20
-_SPREADS = (
-    ("spread_of_analyses", "analyses of one answer"),
-    ("spread", "responses to one question"),
-)
+_SPREADS = (("spread_of_analyses", "analyses of one answer"), ("spread", "responses to one question"))
 
 
 def coherence(having: Having) -> list[Figure]:
@@ -27,18 +24,17 @@ def coherence(having: Having) -> list[Figure]:
 
 
 def _spread(having: Having) -> Figure:
-    found: dict[str, list[tuple[int, str, np.ndarray]]] = {}
+    spreads: dict[str, list[tuple[int, str, np.ndarray]]] = {}
     for key, what in _SPREADS:
         for colour, run, tasks in having:
             for task, values in tasks.items():
-                told = mapping(values, task).get(key, [])
-                spread = np.array(numbers(told, f"{task}, {key}"))
+                spread = np.array(numbers(mapping(values, task).get(key, []), f"{task}, {key}"))
                 if len(spread) and spread.min() < 0:
                     raise ShapeError(f"{task}, {key} must not be negative")
                 if len(spread):
-                    found.setdefault(f"{task}: {what}", []).append((colour, run.label, spread))
+                    spreads.setdefault(f"{task}: {what}", []).append((colour, run.label, spread))
     panels = []
-    for title, rows in found.items():
+    for title, rows in spreads.items():
         top = max(float(spread.max()) for _, _, spread in rows) or 1.0
         edges = np.linspace(0, top, _BINS + 1)
         layers: list[Layer] = []
@@ -68,16 +64,16 @@ def _spread(having: Having) -> Figure:
 
 def _sums(having: Having) -> Figure:
     """Sums of the confidences in all the different answers to a question, at most 1 if coherent."""
-    found: dict[str, list[tuple[int, str, list[float]]]] = {}
+    sums_of: dict[str, list[tuple[int, str, list[float]]]] = {}
     for colour, run, tasks in having:
         for task, values in tasks.items():
             sums = numbers(mapping(values, task).get("sums"), f"{task}, sums")
             if min(sums, default=0) < 0:
                 raise ShapeError(f"{task}, sums must not be negative")
             if sums:
-                found.setdefault(task, []).append((colour, run.label, sums))
+                sums_of.setdefault(task, []).append((colour, run.label, sums))
     panels, thinned = [], False
-    for task, rows in found.items():
+    for task, rows in sums_of.items():
         layers: list[Layer] = [Line((-0.6, len(rows) - 0.4), (1, 1), dashed=True)]
         drawn: list[float] = [0, 1]
         for place, (colour, label, sums) in enumerate(rows):

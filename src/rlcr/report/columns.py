@@ -14,9 +14,9 @@ import numpy as np
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
-from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best
+from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best, text_headings
 from rlcr.report.curves import reliability_panel
-from rlcr.report.fields import UNSCORABLE, number_of
+from rlcr.report.fields import UNSCORABLE, interval_of, mapping_of, number_of
 from rlcr.report.reading import EvalRun
 from rlcr.report.shapes import Figure, Panel
 from rlcr.runs.columns import VERBALISED, Column, read_column
@@ -45,30 +45,27 @@ def section_of(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table], Fi
     if not isinstance(tasks, Mapping):
         return [], None, [f"{run.label}: columns.json is not of the documented shape; {_COMPARE}"]
     tables, notes = column_tables(run, stored)
-    names = [str(row.get("name")) for found in tasks.values() for row in _results(found)]
+    names = [str(row.get("name")) for results in tasks.values() for row in _results(results)]
     figure, more = column_reliability(run, list(dict.fromkeys(names)))
     return tables, figure, [*notes, *more]
 
 
-def _results(found: Any) -> list[Mapping[str, Any]]:
-    return [row for row in found if isinstance(row, Mapping)] if isinstance(found, list) else []
+def _results(results: Any) -> list[Mapping[str, Any]]:
+    return [row for row in results if isinstance(row, Mapping)] if isinstance(results, list) else []
 
 
 def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
     """For each task a table of all columns and one of their differences; and what could not be read."""
     tables: list[Table] = []
-    told = stored.get("notes")
-    notes = [f"{run.label}: {note}" for note in (told if isinstance(told, list) else ())]
-    for task, found in stored["tasks"].items():
-        rows = _results(found)
+    stored_notes = stored.get("notes")
+    notes = [f"{run.label}: {note}" for note in (stored_notes if isinstance(stored_notes, list) else ())]
+    for task, results in stored["tasks"].items():
+        rows = _results(results)
         where = f"{run.label}, {task}"
         columns = (
-            Heading("Confidence", numeric=False),
+            *text_headings("Confidence"),
             *(heading for _, heading in MEASURED),
-            Heading("Rows"),
-            Heading("Coverage"),
-            Heading("Passes"),
-            Heading("Tokens"),
+            *map(Heading, ("Rows", "Coverage", "Passes", "Tokens")),
         )
         cells = [_row(row) for row in rows]
         name = f"columns-{run.label}-{task}".replace("/", "-").replace(" ", "-")
@@ -86,7 +83,7 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
                 Table(
                     f"{name}-differences",
                     f"Against the stated confidence: {where}",
-                    (Heading("Confidence", numeric=False), *heads),
+                    (*text_headings("Confidence"), *heads),
                     tuple(differences),
                     caption,
                 )
@@ -97,20 +94,16 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
 def _estimates(held: Any) -> list[Cell]:
     cells = []
     for name, _ in MEASURED:
-        found = held.get(name) if isinstance(held, Mapping) else None
-        found = found if isinstance(found, Mapping) else {}
-        ends = found.get("ci95")
-        low, high = ends if isinstance(ends, list) and len(ends) == 2 else (None, None)
-        estimate = map(number_of, (found.get("value"), low, high))
-        cells.append(estimate_cell(*estimate, note=str(found.get("note", ""))))
+        stored = mapping_of(mapping_of(held).get(name))
+        estimate = number_of(stored.get("value")), *interval_of(stored)
+        cells.append(estimate_cell(*estimate, note=str(stored.get("note", ""))))
     return cells
 
 
 def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:
     rows = number_of(row.get("rows"))
     coverage = number_of(row.get("coverage"))
-    stored = row.get("cost")
-    each = [cost_each(stored if isinstance(stored, Mapping) else {}, name) for name in ("passes", "tokens")]
+    each = [cost_each(mapping_of(row.get("cost")), name) for name in ("passes", "tokens")]
     return (
         Cell(str(row.get("name"))),
         *_estimates(row.get("metrics")),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rlcr import metrics
-from rlcr.report.fields import number_of
+from rlcr.report.fields import interval_of, number_of
 from rlcr.report.reading import EvalRun, Floats, TrainingRun
 from rlcr.report.shapes import (
     Axis,
@@ -26,6 +26,7 @@ from rlcr.report.shapes import (
     Panel,
     Stems,
     axis,
+    interval,
     number,
     share_axis,
 )
@@ -217,7 +218,7 @@ def _thin(coverage: Floats, points: int = _RISK_POINTS) -> Any:
 # --- training ---------------------------------------------------------------------------------------
 
 # column, title, axis label
-#: Of these a thousandth is nothing: drawn from 0 to 1, whatever they are.
+#: Shares, drawn from 0 to 1 always: a change of a thousandth should look like none.
 _SHARES = ("parts.format", "truncated", "well_formed")
 _CURVES = (
     ("reward", "Reward", "mean reward"),
@@ -284,7 +285,7 @@ def _part(name: str) -> tuple[int, str]:
 
 
 def _bucketed(update: Floats, values: Floats, points: int = _TRAINING_POINTS) -> tuple[Floats, Floats, int]:
-    """Means over so many updates that few points remain; undefined ones are left out."""
+    """Means over enough updates to leave few points; undefined ones are left out."""
     known = ~np.isnan(values)
     update, values = update[known], values[known]
     size = math.ceil(len(values) / points)
@@ -292,11 +293,7 @@ def _bucketed(update: Floats, values: Floats, points: int = _TRAINING_POINTS) ->
         return update, values, 1
     starts = np.arange(0, len(values), size)
     counts = np.diff(np.append(starts, len(values)))
-    return (
-        np.add.reduceat(update, starts) / counts,
-        np.add.reduceat(values, starts) / counts,
-        size,
-    )
+    return (np.add.reduceat(update, starts) / counts, np.add.reduceat(values, starts) / counts, size)
 
 
 _HELD_OUT = (("accuracy", "Accuracy"), ("auroc", "AUROC"), ("brier", "Brier score"), ("ece", "ECE"))
@@ -322,7 +319,7 @@ def held_out(trainings: Sequence[TrainingRun]) -> Figure:
                 x, y, low, high = (np.array(column, np.float64) for column in zip(*points, strict=True))
                 layers.append(Band(x, low, high, run.colour))
                 tips = [
-                    f"{run.label}\nupdate {number(u)}\n{title}: {number(v)}{_interval(lo, hi)}"
+                    f"{run.label}\nupdate {number(u)}\n{title}: {number(v)}{interval(lo, hi)}"
                     for u, v, lo, hi in zip(x, y, low, high, strict=True)
                 ]
                 layers.append(Line(x, y, run.colour, run.label, tips, marks=True))
@@ -345,10 +342,6 @@ def held_out(trainings: Sequence[TrainingRun]) -> Figure:
     )
 
 
-def _interval(low: float, high: float) -> str:
-    return "" if math.isnan(low) else f" [{number(low)}, {number(high)}]"
-
-
 def _tasks(results: Mapping[str, Any]) -> Mapping[str, Any]:
     tasks = results.get("tasks")
     return tasks if isinstance(tasks, Mapping) else {}
@@ -357,11 +350,10 @@ def _tasks(results: Mapping[str, Any]) -> Mapping[str, Any]:
 def estimate_of(task: Any, name: str) -> tuple[float | None, float, float]:
     """A metric's value and interval in the results of a task; None where there is none."""
     metrics_of = task.get("metrics") if isinstance(task, Mapping) else None
-    found = metrics_of.get(name) if isinstance(metrics_of, Mapping) else None
-    if not isinstance(found, Mapping):
+    stored = metrics_of.get(name) if isinstance(metrics_of, Mapping) else None
+    if not isinstance(stored, Mapping):
         return None, math.nan, math.nan
-    value, ends = number_of(found.get("value")), found.get("ci95")
-    low, high = map(number_of, ends) if isinstance(ends, list) and len(ends) == 2 else (math.nan, math.nan)
+    value, (low, high) = number_of(stored.get("value")), interval_of(stored)
     if math.isnan(value) or math.isnan(low) or math.isnan(high):
         low = high = math.nan
     return (None if math.isnan(value) else value), low, high

@@ -1,4 +1,4 @@
-"""The completions of a run that failed: how many, and why, as the page tells it."""
+"""The completions of a run that failed: how many, and why, as the page says it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcr.runs.store import FAILED, read_lines
 def count_failed(folder: Path, records: Iterable[Key], first: float, notes: list[str]) -> int:
     """How many were never answered; a note is added if there are any.
 
-    Where ``first`` is a number only so many first samples of each question count.
+    Where ``first`` is a number, only that many first samples of each question count.
     """
     if not (folder / FAILED).exists():
         return 0
@@ -27,11 +27,11 @@ def count_failed(folder: Path, records: Iterable[Key], first: float, notes: list
     except (RlcrError, UnicodeDecodeError, KeyError, TypeError):
         notes.append(f"{FAILED}: holds a line that is no failure; the rest of it is not counted")
     if reasons:
-        told = "; ".join(
+        counts = "; ".join(
             f"{count:,} x {reason}" for reason, count in Counter(reasons.values()).most_common(3)
         )
         notes.append(
             f"{len(reasons):,} of {len(reasons) + len(answered):,} completions failed and are in no number"
-            f" ({told}); `rlcr eval … --resume --retry-failed` asks for them again"
+            f" ({counts}); `rlcr eval … --resume --retry-failed` asks for them again"
         )
     return len(reasons)

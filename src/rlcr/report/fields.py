@@ -18,7 +18,7 @@ def verdict_code(value: Any) -> int:
 
 
 def sample_number(value: Any) -> int:
-    """The number of a sample, 0 for anything that is none."""
+    """The number of a sample, 0 for anything else."""
     return value if isinstance(value, int) and 0 <= value < 1 << 53 else 0
 
 
@@ -28,8 +28,15 @@ def number_of(value: Any) -> float:
     return float(value) if number and abs(value) < 1e15 else math.nan
 
 
+def interval_of(estimate: Mapping[str, Any]) -> tuple[float, float]:
+    """The ends of an estimate's interval, NaN where there is none."""
+    ends = estimate.get("ci95")
+    low, high = ends if isinstance(ends, list) and len(ends) == 2 else (None, None)
+    return number_of(low), number_of(high)
+
+
 def share(value: Any) -> float:
-    """A confidence, NaN for anything that is none."""
+    """A confidence, NaN for anything else."""
     number = number_of(value)
     return number if 0 <= number <= 1 else math.nan
 
@@ -42,32 +49,32 @@ def mapping_of(value: Any) -> dict[str, Any]:
 def read_json(path: Path, notes: list[str], advice: str = "") -> dict[str, Any] | None:
     """The object of a JSON file. Without the file, or with another thing in it, None and a note."""
     try:
-        found = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except FileNotFoundError:
         where = path.name if not path.parent.name.startswith("update-") else f"{path.parent.name}/{path.name}"
         notes.append(f"no {where}" + (f": {advice}" if advice else ""))
         return None
     except (ValueError, RecursionError):
-        found = None
+        value = None
     except OSError as error:
         raise RlcrError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         notes.append(f"{path.name} is not a JSON object; left out")
         return None
-    return found
+    return value
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, int]]:
-    """Number, object (None where the line is none) and offset of each line of a JSONL file."""
+    """Number, object (None where the line is no object) and offset of each line of a JSONL file."""
     offset = 0
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    found = json.loads(line)
+                    value = json.loads(line)
                 except (ValueError, RecursionError):
-                    found = None
-                yield number, found if isinstance(found, dict) else None, offset
+                    value = None
+                yield number, value if isinstance(value, dict) else None, offset
                 offset += len(line)
     except FileNotFoundError:
         return

@@ -15,7 +15,8 @@ import numpy as np
 
 from rlcr import metrics
 from rlcr.metrics import Estimate
-from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best
+from rlcr.metrics.intervals import Answers
+from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best, text_headings
 from rlcr.report.curves import Scope, estimate_of
 from rlcr.report.fields import UNSCORABLE, number_of
 from rlcr.report.reading import EvalRun, TrainingRun
@@ -49,13 +50,13 @@ def overview(runs: Sequence[EvalRun]) -> Table:
         samples = str(run.settings.get("samples") or "unknown")
         texts = (run.method, run.model, ", ".join(run.tasks) or "none", samples, grading)
         rows.append((_run_cell(runs, run), *(Cell(text) for text in texts)))
-    columns = (Heading("Run", numeric=False), *(Heading(name.capitalize(), numeric=False) for name in names))
+    columns = text_headings("Run", *(name.capitalize() for name in names))
     return Table("runs", "Runs", columns, tuple(rows))
 
 
 def scope_table(runs: Sequence[EvalRun], scope: Scope, name: str, title: str) -> Table:
     """The metrics of every run on some tasks: of one task, or the unweighted average of several."""
-    columns = (Heading("Run", numeric=False), *HEADLINE, *_COUNTED)
+    columns = (*text_headings("Run"), *HEADLINE, *_COUNTED)
     rows: list[tuple[Cell, ...]] = []
     partial: list[tuple[Cell, ...]] = []
     notes: list[str] = []
@@ -94,19 +95,19 @@ def estimates_of(run: EvalRun, tasks: Sequence[str], notes: list[str]) -> list[E
         tasks
     ):
         stored = results["macro"]
-    found = [estimate_of(stored, name) for name in _METRICS]
-    if found[0][0] is not None:
+    estimates = [estimate_of(stored, name) for name in _METRICS]
+    if estimates[0][0] is not None:
         whys = [_note(stored, name) for name in _METRICS]
         return [
             Estimate(value, _end(low), _end(high), why)
-            for (value, low, high), why in zip(found, whys, strict=True)
+            for (value, low, high), why in zip(estimates, whys, strict=True)
         ]
     return _measured(run, tasks, notes)
 
 
 def _note(stored: Any, name: str) -> str:
-    found = stored["metrics"].get(name)
-    return str(found.get("note", "")) if isinstance(found, Mapping) else ""
+    estimate = stored["metrics"].get(name)
+    return str(estimate.get("note", "")) if isinstance(estimate, Mapping) else ""
 
 
 def _end(value: float) -> float | None:
@@ -132,10 +133,10 @@ def _measured(run: EvalRun, tasks: Sequence[str], notes: list[str]) -> list[Esti
             f"{run.label} has no results: measured here, from its records ({resamples:,} resamples)."
         )
     if len(summaries) == 1:
-        found = next(iter(summaries.values())).metrics
+        averages = next(iter(summaries.values())).metrics
     else:
-        found = metrics.macro_average(summaries).metrics
-    return [found[name] for name in _METRICS]
+        averages = metrics.macro_average(summaries).metrics
+    return [averages[name] for name in _METRICS]
 
 
 def _affordable(rows: int) -> int:
@@ -174,12 +175,7 @@ def _stored_counts(tasks: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
 
 def source_table(runs: Sequence[EvalRun]) -> Table | None:
     """Other sources of confidence than what the model states, from the results; None where there are none."""
-    columns = (
-        Heading("Run", numeric=False),
-        Heading("Task", numeric=False),
-        Heading("Confidence", numeric=False),
-        *HEADLINE[1:],
-    )
+    columns = (*text_headings("Run", "Task", "Confidence"), *HEADLINE[1:])
     rows = []
     for run in runs:
         for task, stored in ((run.results or {}).get("tasks") or {}).items():
@@ -187,8 +183,8 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
             if not isinstance(others, Mapping) or not others:
                 continue
             for source, held in (("verbalised", stored), *others.items()):
-                found = [estimate_of(held, name) for name in _METRICS[1:]]
-                cells = [estimate_cell(*estimate) for estimate in found]
+                estimates = [estimate_of(held, name) for name in _METRICS[1:]]
+                cells = [estimate_cell(*estimate) for estimate in estimates]
                 rows.append((_run_cell(runs, run), Cell(task), Cell(str(source)), *cells))
     if not rows:
         return None
@@ -197,18 +193,13 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
 
 def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
     """The held-out evaluations of the trainings, update by update; None where there are none."""
-    columns = (
-        Heading("Training", numeric=False),
-        Heading("Update"),
-        Heading("Task", numeric=False),
-        *HEADLINE,
-    )
+    columns = (*text_headings("Training"), Heading("Update"), *text_headings("Task"), *HEADLINE)
     rows = []
     for run in trainings:
         for update, results in run.evals:
             for task, stored in (results.get("tasks") or {}).items():
-                found = [estimate_of(stored, name) for name in _METRICS]
-                cells = [estimate_cell(*estimate) for estimate in found]
+                estimates = [estimate_of(stored, name) for name in _METRICS]
+                cells = [estimate_cell(*estimate) for estimate in estimates]
                 rows.append(
                     (Cell(run.label, series=run.colour), Cell(f"{update:,}", update), Cell(task), *cells)
                 )
@@ -223,9 +214,7 @@ def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
 def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
     """Paired differences between the runs on the questions that both scored, as `rlcr compare` makes them."""
     columns = (
-        Heading("Run", numeric=False),
-        Heading("minus", numeric=False),
-        Heading("Task", numeric=False),
+        *text_headings("Run", "minus", "Task"),
         *(Heading(f"Δ {column.text}", column.better, interval=True) for column in HEADLINE),
         Heading("Questions"),
     )
@@ -237,9 +226,7 @@ def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
         for task in tasks
         if task in runs[a].rows.tasks and task in runs[b].rows.tasks
     ]
-    answers = {
-        (n, task): runs[n].rows.scored([task]) for n in range(len(runs)) for task in runs[n].rows.tasks
-    }
+    answers = {(n, task): _answers(run, task) for n, run in enumerate(runs) for task in run.rows.tasks}
     cost = sum(len(answers[n, task][0]) for a, b, task in work for n in (a, b))
     resamples = _affordable(cost)
     rows, notes = [], []
@@ -250,7 +237,9 @@ def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
                 f"{runs[b].label} and {runs[a].label} do not have all problems of {task} in common: the "
                 "pairs are those with the same id and content."
             )
-        comparison = _compare(runs[a], runs[b], answers[a, task], answers[b, task], same, resamples)
+        comparison = metrics.compare_common(
+            answers[a, task], answers[b, task], only=same, resamples=resamples
+        )
         if comparison is None:
             notes.append(f"{runs[b].label} and {runs[a].label} have no scored question of {task} in common.")
             continue
@@ -295,30 +284,6 @@ def _same_problems(a: EvalRun, b: EvalRun, task: str) -> set[str] | None:
     }
 
 
-def _compare(
-    run_a: EvalRun,
-    run_b: EvalRun,
-    a: tuple[Any, ...],
-    b: tuple[Any, ...],
-    same: set[str] | None,
-    resamples: int,
-) -> metrics.Comparison | None:
-    """As :func:`rlcr.evaluate.compare.compare_runs`, without reading the records again."""
-    names_a, names_b = (np.array(run.rows.ids, dtype=object) for run in (run_a, run_b))
-    question_a, question_b = names_a[a[2]], names_b[b[2]]
-    both = set(question_a.tolist()) & set(question_b.tolist())
-    if same is not None:
-        both &= same
-    if not both:
-        return None
-    keep_a = np.array([question in both for question in question_a], bool)
-    keep_b = np.array([question in both for question in question_b], bool)
-    return metrics.compare(
-        a[0][keep_a],
-        a[1][keep_a],
-        b[0][keep_b],
-        b[1][keep_b],
-        question_a=question_a[keep_a].tolist(),
-        question_b=question_b[keep_b].tolist(),
-        resamples=resamples,
-    )
+def _answers(run: EvalRun, task: str) -> Answers:
+    correct, confidence, question = run.rows.scored([task])
+    return correct, confidence, [run.rows.ids[number] for number in question]

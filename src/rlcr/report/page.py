@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.metrics.tables import Table, csv_text, latex, markdown
 from rlcr.report import artefacts, charts, columns, curves, numbers, plots, samples
 from rlcr.report.fields import number_of
-from rlcr.report.reading import EvalRun, Found, TrainingRun, read_runs
+from rlcr.report.reading import EvalRun, ReportInput, TrainingRun, read_runs
 from rlcr.report.shapes import PALETTE, Figure, data_of
 from rlcr.runs.store import COMPARISON, write_whole
 
@@ -49,7 +48,7 @@ class Report:
     trainings: list[TrainingRun]
     headline: Section
     sections: list[Section]
-    selection: samples.Selection
+    selection: samples.ShownSamples
     notes: list[str]
 
     def every_section(self) -> list[Section]:
@@ -81,14 +80,14 @@ def write_report(
 
 
 def make_report(
-    found: Found,
+    inputs: ReportInput,
     trained_on: Sequence[str] = (),
     *,
     first: Sequence[Table] = (),
     budget: int = samples.BUDGET,
 ) -> Report:
     """Compute what the page shows."""
-    evals, trainings = found.evals, found.trainings
+    evals, trainings = inputs.evals, inputs.trainings
     known = tuple(dict.fromkeys([*trained_on, *(run.task for run in trainings if run.task)]))
     every_task = tuple(dict.fromkeys(task for run in evals for task in run.tasks))
     unknown = [task for task in trained_on if task not in every_task]
@@ -116,7 +115,7 @@ def make_report(
         headline=_headline(evals, scopes, known, first),
         sections=sections,
         selection=samples.select(evals, budget),
-        notes=[*found.notes, *extra.notes, *column_notes],
+        notes=[*inputs.notes, *extra.notes, *column_notes],
     )
 
 
@@ -136,7 +135,7 @@ def _headline(
         title = f"{scope.title}: average of {len(scope.tasks)} tasks"
     intro = (
         "Numbers with their 95% intervals. The best of each column is marked. Repaired: answers that took a "
-        "forced continuation. Unscorable: answers of which nobody could tell whether they are right; they "
+        "forced continuation. Unscorable: answers that could not be judged right or wrong; they "
         "count for nothing."
     )
     tables = (*first, numbers.scope_table(evals, scope, "headline", title))
@@ -165,8 +164,8 @@ def _columns(evals: list[EvalRun]) -> tuple[list[Section], list[str]]:
     notes: list[str] = []
     for run in evals:
         if stored := run.artefacts.get(COMPARISON):
-            made, figure, problems = columns.section_of(run, stored)
-            tables += made
+            compared, figure, problems = columns.section_of(run, stored)
+            tables += compared
             figures += [figure] if figure else []
             notes += problems
     if not tables:
@@ -265,12 +264,6 @@ def render(report: Report) -> str:
         "samples": report.selection.samples,
     }
 
-    def svg(panel: Any, figure: Figure) -> Markup:
-        return Markup(charts.panel_svg(panel, figure))
-
-    def swatch(series: int | None) -> Markup:
-        return Markup(charts.swatch(series))
-
     def data_table(figure: Figure) -> tuple[list[str], list[list[str]], int]:
         heads, rows = data_of(figure)
         every = list(rows)
@@ -284,8 +277,8 @@ def render(report: Report) -> str:
         script=Markup(script),
         policy=_policy(style, script),
         data=Markup(samples.safe_json(data)),
-        svg=svg,
-        swatch=swatch,
+        svg=lambda panel, figure: Markup(charts.panel_svg(panel, figure)),
+        swatch=lambda series: Markup(charts.swatch(series)),
         data_table=data_table,
         version=version("rlcr"),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

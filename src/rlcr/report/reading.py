@@ -46,7 +46,7 @@ REPAIRED_ANSWER, REPAIRED_CONFIDENCE = 1, 2
 
 
 @dataclass(frozen=True)
-class Rows:
+class RecordColumns:
     """The records of a run as columns, one entry a record."""
 
     tasks: tuple[str, ...]
@@ -86,13 +86,13 @@ class Rows:
 
 @dataclass
 class EvalRun:
-    """A folder of `rlcr eval`, as far as it is there."""
+    """A folder of `rlcr eval`, as far as it exists."""
 
     label: str
     folder: Path
     settings: Mapping[str, Any]
     results: Mapping[str, Any] | None
-    rows: Rows
+    rows: RecordColumns
     artefacts: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -110,8 +110,8 @@ class EvalRun:
 
     def task_hash(self, task: str) -> str | None:
         """The hash of the problems of a task, where the settings have it."""
-        found = mapping_of(mapping_of(self.settings.get("tasks")).get(task)).get("sha256")
-        return found if isinstance(found, str) else None
+        digest = mapping_of(mapping_of(self.settings.get("tasks")).get(task)).get("sha256")
+        return digest if isinstance(digest, str) else None
 
     @property
     def model(self) -> str:
@@ -132,11 +132,11 @@ class EvalRun:
 
     def problems(self, wanted: set[str]) -> dict[str, dict[str, Any]]:
         """The problems of these ids, as far as the run kept them."""
-        found: dict[str, dict[str, Any]] = {}
+        problems: dict[str, dict[str, Any]] = {}
         for _, problem, _ in read_objects(self.folder / PROBLEMS):
             if problem is not None and isinstance(name := problem.get("id"), str) and name in wanted:
-                found[name] = problem
-        return found
+                problems[name] = problem
+        return problems
 
 
 @dataclass
@@ -163,7 +163,7 @@ class TrainingRun:
 
 
 @dataclass(frozen=True)
-class Found:
+class ReportInput:
     """All that the folders of a report hold."""
 
     evals: list[EvalRun]
@@ -178,7 +178,7 @@ class Found:
         ]
 
 
-def read_runs(folders: Sequence[Path]) -> Found:
+def read_runs(folders: Sequence[Path]) -> ReportInput:
     """Read every folder. One that holds nothing of a run is an error; a part that is missing is a note."""
     if not folders:
         raise RlcrError("no run was given: name at least one folder of `rlcr eval` or `rlcr train`")
@@ -210,9 +210,9 @@ def read_runs(folders: Sequence[Path]) -> Found:
             evals.append(_read_eval(folder, f"{label}, evaluated" if is_training else label))
     own = len(evals)
     for training in trainings:
-        made = [number for number, run in enumerate(evals) if run.model_is_of(training.folder)]
-        training.colour, own = (made[0], own) if made else (own, own + 1)
-    return Found(evals, trainings)
+        own_evals = [number for number, run in enumerate(evals) if run.model_is_of(training.folder)]
+        training.colour, own = (own_evals[0], own) if own_evals else (own, own + 1)
+    return ReportInput(evals, trainings)
 
 
 def _is_training(folder: Path) -> bool:
@@ -259,7 +259,7 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     results = _results(
         read_json(folder / RESULTS, notes, "finish the run with --resume, or `rlcr rescore` it")
     )
-    # What rescoring changed is told by "graded".
+    # "graded" holds what rescoring changed.
     settings = mapping_of(run.get("settings")) | mapping_of(run.get("graded"))
     settings = settings or mapping_of((results or {}).get("settings"))
     # Later rounds of an adaptive run are of hard questions alone: as in its results, they are left out.
@@ -269,7 +269,7 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     answered = zip((rows.ids[question] for question in rows.question), rows.sample.tolist(), strict=True)
     failed = count_failed(folder, answered, first, notes)
     if not math.isnan(first):
-        # Nobody can tell beforehand how many an adaptive run takes: its own file says that it is finished.
+        # How many an adaptive run takes is known only at its end: its own file says that it is finished.
         if not (folder / ADAPTIVE).exists():
             notes.append("unfinished: its rounds have not ended; `rlcr eval … --resume` ends it")
     elif len(rows) + failed < (total := _total(settings)):
@@ -295,16 +295,16 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     return EvalRun(label, folder, settings, results, rows, artefacts, notes)
 
 
-def _results(found: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Results of which the upper parts are what they should be, whatever the file holds."""
-    if found is None:
+def _results(results: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Results whose upper parts are of the right types, whatever the file holds."""
+    if results is None:
         return None
-    macro, tasks = mapping_of(found.get("macro")), mapping_of(found.get("tasks"))
+    macro, tasks = mapping_of(results.get("macro")), mapping_of(results.get("tasks"))
     averaged = macro.get("tasks")
-    return found | {
+    return results | {
         "tasks": {name: dict(task) for name, task in tasks.items() if isinstance(task, Mapping)},
         "macro": macro if isinstance(averaged, list) else None,
-        "unscored": mapping_of(found.get("unscored")),
+        "unscored": mapping_of(results.get("unscored")),
     }
 
 
@@ -326,8 +326,8 @@ def _completions(results: Mapping[str, Any] | None) -> int | None:
         return None
 
 
-def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) -> Rows:
-    """The records; where ``samples`` is a number, only so many of each question. All go into ``seen``."""
+def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) -> RecordColumns:
+    """The records; where ``samples`` is a number, only that many of each question. All go into ``seen``."""
     tasks: dict[str, int] = {}
     ids: dict[str, int] = {}
     ints = {name: array("q") for name in ("task", "question", "sample", "verdict", "repaired", "offset")}
@@ -359,7 +359,7 @@ def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) 
         )
     if path.exists() and not ids:
         notes.append(f"{path.name} has no record yet")
-    return Rows(
+    return RecordColumns(
         tuple(tasks),
         tuple(ids),
         *(np.array(ints[name], np.int64) for name in ("task", "question", "sample", "verdict")),
@@ -415,7 +415,7 @@ def _read_updates(path: Path, notes: list[str]) -> tuple[Floats, dict[str, Float
             continue
         parts = line.get("parts")
         flat = line | {f"parts.{name}": value for name, value in mapping_of(parts).items()}
-        # A training that was taken up again may log an update twice: the last one is what it went on from.
+        # A resumed training may log an update twice: it continued from the last one.
         rows[number] = {name: number_of(value) for name, value in flat.items() if name != "update"}
     if unreadable:
         notes.append(f"{path.name}: {unreadable:,} lines are not updates; left out")

@@ -40,7 +40,7 @@ _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
 @dataclass
-class Selection:
+class ShownSamples:
     """The samples of a page, ready to be embedded, and the rule by which they were chosen."""
 
     problems: list[dict[str, Any]] = field(default_factory=list)
@@ -72,16 +72,16 @@ def cut(text: str) -> str:
     return f"{text[:_HEAD]}\n\n[… {gone:,} characters are left out here …]\n\n{text[-(LONGEST - _HEAD) :]}"
 
 
-def select(runs: Sequence[EvalRun], budget: int = BUDGET) -> Selection:
+def select(runs: Sequence[EvalRun], budget: int = BUDGET) -> ShownSamples:
     """Choose the samples of a page."""
-    found = Selection(total=sum(len(run.rows) for run in runs))
-    chooser = _Chooser(runs, found)
+    selection = ShownSamples(total=sum(len(run.rows) for run in runs))
+    chooser = _Chooser(runs, selection)
     queues = [deque(queue) for queue in _worth_reading(runs)]
     taken = chooser.take_in_turn(queues, int(budget * _FIRST_SHARE))
     whole = chooser.take(_evenly(runs), budget)
     chooser.finish()
-    found.rule = _rule(runs, found, chooser, taken and whole)
-    return found
+    selection.rule = _rule(runs, selection, chooser, taken and whole)
+    return selection
 
 
 def _confidently_wrong(run: EvalRun) -> np.ndarray:
@@ -122,8 +122,8 @@ def _spread_order(n: int) -> np.ndarray:
 class _Chooser:
     """Takes rows, with their companions, until the budget is spent."""
 
-    def __init__(self, runs: Sequence[EvalRun], found: Selection) -> None:
-        self._runs, self._found = runs, found
+    def __init__(self, runs: Sequence[EvalRun], selection: ShownSamples) -> None:
+        self._runs, self._selection = runs, selection
         self.chosen: set[tuple[int, int]] = set()
         self.spent = 0
         # For each run, the rows of a question: companions have its id and, if there is one, its sample.
@@ -133,7 +133,7 @@ class _Chooser:
             for row, (question, sample) in enumerate(zip(run.rows.question, run.rows.sample, strict=True)):
                 rows_of.setdefault(run.rows.ids[question], {}).setdefault(int(sample), row)
             self._rows_of.append(rows_of)
-        self._problems = [_Problems(run) for run in runs]
+        self._problems: dict[int, dict[str, dict[str, Any]]] = {}
         self._numbers: dict[tuple[str, str, str], int] = {}
 
     def take_in_turn(self, queues: Sequence[deque[tuple[int, int]]], budget: int) -> bool:
@@ -172,38 +172,27 @@ class _Chooser:
         problem = self._problem(number, record)
         sample = {"r": number, "q": problem, **_sample(record, run)}
         self.chosen.add((number, row))
-        self._found.samples.append(sample)
+        self._selection.samples.append(sample)
         self.spent += len(safe_json(sample).encode()) + 1
 
     def _problem(self, number: int, record: Mapping[str, Any]) -> int:
         task, name = str(record.get("task") or "(no task)"), str(record["id"])
-        held = self._problems[number].get(name)
+        if number not in self._problems:
+            self._problems[number] = self._runs[number].problems(set(self._runs[number].rows.ids))
+        held = self._problems[number].get(name, {})
         question = held.get("question")
         question = cut(question) if isinstance(question, str) else ""
         key = (task, name, question)
         if key not in self._numbers:
-            self._numbers[key] = len(self._found.problems)
+            self._numbers[key] = len(self._selection.problems)
             problem = {"t": cut(task), "i": cut(name), "x": question, "g": _gold(held)}
-            self._found.problems.append(problem)
+            self._selection.problems.append(problem)
             self.spent += len(safe_json(problem).encode()) + 1
         return self._numbers[key]
 
     def finish(self) -> None:
         """Samples in the order of the questions, and of the runs within one."""
-        self._found.samples.sort(key=lambda sample: (sample["q"], sample["s"], sample["r"]))
-
-
-class _Problems:
-    """The problems of a run, read when the first of them is wanted."""
-
-    def __init__(self, run: EvalRun) -> None:
-        self._run = run
-        self._held: dict[str, dict[str, Any]] | None = None
-
-    def get(self, name: str) -> dict[str, Any]:
-        if self._held is None:
-            self._held = self._run.problems(set(self._run.rows.ids))
-        return self._held.get(name, {})
+        self._selection.samples.sort(key=lambda sample: (sample["q"], sample["s"], sample["r"]))
 
 
 def _gold(problem: Mapping[str, Any]) -> list[str]:
@@ -264,12 +253,12 @@ def _parts(record: Mapping[str, Any], run: EvalRun) -> list[list[str]]:
     return parts
 
 
-def _rule(runs: Sequence[EvalRun], found: Selection, chooser: _Chooser, whole: bool) -> list[str]:
-    if not found.total:
+def _rule(runs: Sequence[EvalRun], selection: ShownSamples, chooser: _Chooser, whole: bool) -> list[str]:
+    if not selection.total:
         return ["The runs hold no records, so that there is nothing to read."]
-    shown = len(found.samples)
+    shown = len(selection.samples)
     cut_off = f"Of texts longer than {LONGEST:,} characters the middle is left out, with a note in its place."
-    if whole and shown == found.total:
+    if whole and shown == selection.total:
         return [f"All {shown:,} answers of the runs are here. {cut_off}"]
     first = f"confidently wrong (wrong with a confidence of at least {CONFIDENT:g}), the most confident first"
     kinds: dict[str, Callable[[EvalRun], np.ndarray]] = {
@@ -278,8 +267,8 @@ def _rule(runs: Sequence[EvalRun], found: Selection, chooser: _Chooser, whole: b
         "repaired": lambda run: run.rows.repaired > 0,
     }
     lines = [
-        f"{shown:,} of {found.total:,} answers are here, because all would not fit one page. First, in turn "
-        "and for each run:"
+        f"{shown:,} of {selection.total:,} answers are here, because all would not fit one page. "
+        "First, in turn and for each run:"
     ]
     for name, mask_of in kinds.items():
         masks = [mask_of(run) for run in runs]

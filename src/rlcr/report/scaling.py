@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell
+from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, text_headings
 from rlcr.report.checking import ShapeError, estimate, items, mapping, maybe_numbers, numbers
 from rlcr.report.reading import EvalRun
-from rlcr.report.shapes import Axis, Band, Figure, Layer, Line, Panel, axis, number
+from rlcr.report.shapes import Axis, Band, Figure, Layer, Line, Panel, axis, interval, number
 
 Having = Sequence[tuple[int, EvalRun, Mapping[str, Any]]]
 
@@ -62,9 +62,8 @@ class _Curve:
         at = [i for i, n in enumerate(self.n) if every or i == last or math.log2(n).is_integer()]
         x, y, low, high = ([column[i] for i in at] for column in (self.n, self.value, self.low, self.high))
         tips = [
-            f"{label}\n{number(n)} on average\n{self.metric}: {number(v)}{_interval(lo, hi)}"
-            if every
-            else f"{label}\nN = {number(n)}\n{self.metric}: {number(v)}{_interval(lo, hi)}"
+            f"{label}\n{f'{number(n)} on average' if every else f'N = {number(n)}'}\n"
+            f"{self.metric}: {number(v)}{interval(lo, hi)}"
             for n, v, lo, hi in zip(x, y, low, high, strict=True)
         ]
         line = Line(x, y, colour, label, tips, marks=True, dashed=colour is None)
@@ -76,8 +75,8 @@ def voting(having: Having) -> list[Figure]:
     panels: dict[str, list[Panel]] = {"voting": [], "adaptive": [], "voted-confidence": []}
     names: dict[str, dict[str, int | None]] = {name: {} for name in panels}
     for _, run, tasks in having:
-        for task, told in tasks.items():
-            curves = [_Curve(value, task) for value in items(told, task)]
+        for task, stored in tasks.items():
+            curves = [_Curve(value, task) for value in items(stored, task)]
             title = f"{task} · {run.label}" if len(having) > 1 else task
             by_metric: dict[str, list[_Curve]] = {}
             for curve in curves:
@@ -155,13 +154,13 @@ def _colour(name: str, names: dict[str, int | None]) -> int | None:
 
 def heights(layers: Sequence[Layer]) -> list[float]:
     """Every height that an axis must hold."""
-    found: list[float] = []
+    values: list[float] = []
     for layer in layers:
         if isinstance(layer, Line):
-            found += list(layer.y)
+            values += list(layer.y)
         elif isinstance(layer, Band):
-            found += [*layer.low, *layer.high]
-    return found
+            values += [*layer.low, *layer.high]
+    return values
 
 
 def _samples_axis(label: str, layers: Sequence[Layer]) -> Axis:
@@ -171,17 +170,13 @@ def _samples_axis(label: str, layers: Sequence[Layer]) -> Axis:
     return Axis(label, 1 / 1.15, max(2.0, most) * 1.15, tuple((p, f"{p:g}") for p in powers), log=True)
 
 
-def _interval(low: float, high: float) -> str:
-    return "" if math.isnan(low) or math.isnan(high) else f" [{number(low)}, {number(high)}]"
-
-
 def analyses(having: Having) -> list[Figure]:
     """Brier score and ECE of the mean confidence of k analyses of the same answer."""
-    found: dict[tuple[str, str], list[Layer]] = {}
+    layers_of: dict[tuple[str, str], list[Layer]] = {}
     for colour, run, tasks in having:
-        for task, told in tasks.items():
-            for curve in (_Curve(value, task) for value in items(told, task)):
-                layers = found.setdefault((task, curve.metric), [])
+        for task, stored in tasks.items():
+            for curve in (_Curve(value, task) for value in items(stored, task)):
+                layers = layers_of.setdefault((task, curve.metric), [])
                 layers += curve.layers(colour, run.label, band=True)
     panels = tuple(
         Panel(
@@ -190,7 +185,7 @@ def analyses(having: Having) -> list[Figure]:
             axis(metric, heights(layers)),
             tuple(layers),
         )
-        for (task, metric), layers in found.items()
+        for (task, metric), layers in layers_of.items()
     )
     return [
         Figure(
@@ -210,9 +205,9 @@ def differences(having: Having) -> Table | None:
     rows = []
     for colour, run, _ in having:
         details = run.artefacts["voting.json"].get("details")
-        for task, told in (details if isinstance(details, Mapping) else {}).items():
-            told = mapping(told, f"details, {task}")
-            for name, value in mapping(told.get("minus_majority", {}), f"{task}, minus_majority").items():
+        for task, stored in (details if isinstance(details, Mapping) else {}).items():
+            stored = mapping(stored, f"details, {task}")
+            for name, value in mapping(stored.get("minus_majority", {}), f"{task}, minus_majority").items():
                 if isinstance(value, Mapping) and value.get("value") is None:
                     continue
                 rows.append(
@@ -220,16 +215,14 @@ def differences(having: Having) -> Table | None:
                         Cell(run.label, series=colour),
                         Cell(str(task)),
                         Cell(str(name)),
-                        Cell(str(told.get("most", "?"))),
+                        Cell(str(stored.get("most", "?"))),
                         difference_cell(*estimate(value, f"{task}, {name}"), "up"),
                     )
                 )
     if not rows:
         return None
     columns = (
-        Heading("Run", numeric=False),
-        Heading("Task", numeric=False),
-        Heading("Choose by", numeric=False),
+        *text_headings("Run", "Task", "Choose by"),
         Heading("N"),
         Heading("Δ Accuracy", "up", interval=True),
     )
@@ -249,9 +242,9 @@ def adaptive_runs(having: Having) -> Table | None:
     rows = []
     for colour, run, tasks in having:
         rule = mapping(run.artefacts["adaptive.json"].get("rule"), "rule")
-        for task, told in tasks.items():
-            told = mapping(told, task)
-            cells = [_stored_cell(told, name, task) for name in ("samples", "accuracy", "first_round")]
+        for task, stored in tasks.items():
+            stored = mapping(stored, task)
+            cells = [_stored_cell(stored, name, task) for name in ("samples", "accuracy", "first_round")]
             rows.append(
                 (
                     Cell(run.label, series=colour),
@@ -264,8 +257,7 @@ def adaptive_runs(having: Having) -> Table | None:
     if not rows:
         return None
     columns = (
-        Heading("Run", numeric=False),
-        Heading("Task", numeric=False),
+        *text_headings("Run", "Task"),
         Heading("Safety"),
         Heading("Budget"),
         Heading("Samples used", "down", interval=True),
@@ -284,8 +276,8 @@ def selection(having: Having) -> Table | None:
     rows = []
     for colour, run, tasks in having:
         wanted = run.artefacts["selective.json"].get("precision")
-        for task, told in tasks.items():
-            for check in items(mapping(told, task).get("checks"), f"{task}, checks"):
+        for task, stored in tasks.items():
+            for check in items(mapping(stored, task).get("checks"), f"{task}, checks"):
                 check = mapping(check, task)
                 cells = [_stored_cell(check, name, task) for name in ("threshold", "precision", "coverage")]
                 answers = check.get("answers")
@@ -294,8 +286,7 @@ def selection(having: Having) -> Table | None:
     if not rows:
         return None
     columns = (
-        Heading("Run", numeric=False),
-        Heading("Task", numeric=False),
+        *text_headings("Run", "Task"),
         Heading("Wanted"),
         Heading("Threshold", interval=True),
         Heading("Precision", interval=True),

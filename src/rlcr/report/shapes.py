@@ -76,14 +76,6 @@ def names_axis(label: str, names: Sequence[str]) -> Axis:
     return Axis(label, -0.6, len(names) - 0.4, tuple(enumerate(map(str, names))), grid=False)
 
 
-def log_axis(label: str, values: Sequence[float]) -> Axis:
-    """Powers of two, the ticks at the values themselves where there are few."""
-    known = sorted({value for value in values if value > 0}) or [1.0, 2.0]
-    low, high = known[0], max(known[-1], known[0] * 2)
-    step = max(1, math.ceil(len(known) / 7))
-    return Axis(label, low / 1.15, high * 1.15, tuple((v, f"{v:g}") for v in known[::step]), log=True)
-
-
 def ticks(low: float, high: float, about: int = 5) -> tuple[tuple[float, str], ...]:
     """Round numbers between low and high, about this many."""
     rough = (high - low) / about
@@ -205,6 +197,15 @@ def number(value: float) -> str:
     if float(value).is_integer() or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}" if abs(value) < 1e-3 else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def interval(low: float, high: float) -> str:
+    """An interval behind its value; nothing where it is not known.
+
+    >>> interval(0.25, 0.5), interval(math.nan, 1.0)
+    (' [0.250, 0.500]', '')
+    """
+    return "" if math.isnan(low) or math.isnan(high) else f" [{number(low)}, {number(high)}]"
 
 
 def data_of(figure: Figure) -> tuple[list[str], Iterator[list[str]]]:

@@ -1,7 +1,7 @@
 """Confidence columns of a run: a confidence, or none, for each of its completions.
 
 Two columns are in the records themselves: ``verbalised``, what the model stated, and
-``answer-probability``, where the sampler told the tokens' probabilities. Every other one lies beside the
+``answer-probability``, where the sampler returned the tokens' probabilities. Every other one lies beside the
 records:
 
     confidence/NAME.jsonl   {"id": …, "sample": …, "confidence": number or null}, one line a completion
@@ -91,22 +91,22 @@ def provenance(run: Run | Path, name: str) -> dict[str, Any]:
         return {"source": name, "cost": {"passes": 0, "tokens": 0}}
     path = _path(run.folder, name).with_suffix(".json")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {"source": "unknown", "cost": {}}
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        stored = None
+    if not isinstance(stored, dict):
         raise RlcrError(f"{path}: not a JSON object; make the column again")
-    return found
+    return stored
 
 
 def write_column(
-    run: Run | Path, name: str, values: Mapping[Key, float | None], made: Mapping[str, Any]
+    run: Run | Path, name: str, values: Mapping[Key, float | None], origin: Mapping[str, Any]
 ) -> Path:
-    """Write a column and how it was made, each whole or not at all; an older one of that name is replaced.
+    """Write a column and how it was made, each whole or not at all, replacing an older one of that name.
 
-    ``made`` holds at least ``source`` and ``cost`` (``passes`` and ``tokens`` beyond those of the run), and
+    ``origin`` holds at least ``source`` and ``cost`` (``passes`` and ``tokens`` beyond those of the run), and
     ``of`` where it was made of another column.
     """
     run = _opened(run)
@@ -123,12 +123,12 @@ def write_column(
         "completions": len(run.done),
         "lines": len(values),
         "stated": stated,
-        MADE_FROM: stamp(run, column_files(*([made["of"]] if "of" in made else []))),
+        MADE_FROM: stamp(run, column_files(*([origin["of"]] if "of" in origin else []))),
     }
     # A column is there when its lines are: those of an older one must not stand beside the new provenance.
     with writing(path):
         path.unlink(missing_ok=True)
-    write_whole(path.with_suffix(".json"), json.dumps({**made, **counted}, indent=2) + "\n")
+    write_whole(path.with_suffix(".json"), json.dumps({**origin, **counted}, indent=2) + "\n")
     write_whole(path, _lines(values))
     return path
 
@@ -165,8 +165,8 @@ def fresh_columns(run: Run) -> tuple[dict[str, Column], dict[str, str]]:
 
 def _again(run: Run, name: str) -> str:
     """How to make a column again, as far as it is known."""
-    told = provenance(run, name)
-    source, of = told.get("source", "SOURCE"), f" --of {told['of']}" if "of" in told else ""
+    origin = provenance(run, name)
+    source, of = origin.get("source", "SOURCE"), f" --of {origin['of']}" if "of" in origin else ""
     return f"make it again: `rlcr confidence add {source} {run.folder}{of} --as {name} …`"
 
 

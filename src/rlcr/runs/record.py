@@ -31,7 +31,7 @@ class Sampled:
     """What came back for one sample of one problem, before anything is made of it.
 
     ``forced_answer`` and ``forced_confidence`` are what the model wrote after a forced continuation, None
-    where there was none; ``unrepaired`` names those that were needed and could not be had. ``logprob`` is the
+    where there was none; ``unrepaired`` names those that were needed and failed. ``logprob`` is the
     sum over the ``response_tokens``, those of forced continuations not among them; ``answer_logprobs`` are
     those of the answer's tokens, by the grading that reads that answer.
     """
@@ -108,7 +108,7 @@ def to_line(record: Sampled) -> str:
 
 
 def from_cells(cells: Any) -> Record:
-    """The record of a line that was read as JSON; ValueError where it is none."""
+    """The record of a line that was read as JSON; ValueError where it is no record."""
     try:
         record = Record(**cells)
     except TypeError:

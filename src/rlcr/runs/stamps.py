@@ -1,4 +1,4 @@
-"""What a derived file was made from, so that reading it later tells whether it still holds.
+"""What a derived file was made from, so that a later reader can see whether it still holds.
 
 A file that a command derives from a run carries a stamp:
 
@@ -6,7 +6,7 @@ A file that a command derives from a run carries a stamp:
 
 ``records`` is a hash of which completions the run holds and how they are graded; every other name is a file
 of the run, by a hash of its bytes. After `rlcr rescore`, after more samples, or once a confidence column was
-made again, the stamp no longer fits: the file is stale, which whoever reads it must say.
+made again, the stamp no longer fits: the file is stale, and every reader of it must say so.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class RecordsHash:
 
 def records_hash(run: Run) -> str:
     """The hash of a run's records as they are now."""
-    found = RecordsHash(run.graded.get("grading"))
+    digest = RecordsHash(run.graded.get("grading"))
     for record in run.records():
-        found.add(record.id, record.sample, record.answer, record.verdict, record.confidence)
-    return found.value()
+        digest.add(record.id, record.sample, record.answer, record.verdict, record.confidence)
+    return digest.value()
 
 
 def stamp(run: Run, files: Iterable[str] = ()) -> dict[str, str]:
-    """What is to be made from a run's records and from more of its files."""
+    """The stamp of what is made from a run's records and from more of its files."""
     return {"records": records_hash(run), **{name: _file_hash(run.folder, name) for name in files}}
 
 
@@ -75,17 +75,17 @@ def stale_files(run: Run) -> dict[str, str]:
     """The derived files of a run that no longer hold: why, and what to do."""
     there = [name for name in DERIVED if (run.folder / name).is_file()]
     now = records_hash(run) if there else ""
-    found: dict[str, str] = {}
+    stale: dict[str, str] = {}
     for name in there:
         if why := why_stale(run.folder, _contents(run.folder / name), now):
-            found[name] = f"stale: {why}; `{DERIVED[name]} {run.folder}` makes it again"
-    return found
+            stale[name] = f"stale: {why}; `{DERIVED[name]} {run.folder}` makes it again"
+    return stale
 
 
 def _why_stale(folder: Path, contents: Mapping[str, Any], records: str, seen: frozenset[str]) -> str | None:
     made_from = contents.get(MADE_FROM)
     if not isinstance(made_from, Mapping) or "records" not in made_from:
-        return "nothing tells which records it was made from"
+        return "it does not say which records it was made from"
     if made_from["records"] != records:
         return "answers, verdicts or confidences of the run have changed since it was made"
     for name, before in made_from.items():
@@ -103,14 +103,14 @@ def _why_stale(folder: Path, contents: Mapping[str, Any], records: str, seen: fr
 
 def _contents(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        contents = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return contents if isinstance(contents, dict) else {}
 
 
 def _file_hash(folder: Path, name: str) -> str:
-    """A hash of a file of a run; of none, and of what lies elsewhere, a word that is no hash."""
+    """A hash of a file of a run; "gone" where there is no file, or it lies outside the run."""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
         return "gone"

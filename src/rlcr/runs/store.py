@@ -1,4 +1,4 @@
-"""A run on disk: what was asked, what came back, and how to go on after an interruption.
+"""A run on disk: what was asked, what came back, and how to resume after an interruption.
 
     run.json           settings, versions, data hashes, the command
     problems.jsonl     the problems, so that a run can be rescored without its data sources
@@ -8,8 +8,8 @@
     unfinished.jsonl   replies of completions that still wait for a forced continuation
     adaptive.json      of a run with as many samples as each question needs: written when it is finished
 
-Lines are appended whole. A line that a crash cut short is dropped when the run is resumed, and the
-completion made anew. Whoever writes to a run holds its lock (``.lock``), which ends with the process.
+Lines are appended whole. A line that a crash cut short is dropped when the run is resumed, and its
+completion is sampled again. A process that writes to a run holds its lock (``.lock``) until it ends.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ import contextlib
 import fcntl
 import json
 import logging
+import mmap
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
 from rlcr.errors import RlcrError
 from rlcr.files import new_file, writing
+from rlcr.problem import Problem
 from rlcr.runs.differences import check_same
 from rlcr.runs.record import FORMAT, Key, Record, from_cells, to_line
+from rlcr.tasks import read_problems
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +69,13 @@ class Run:
         """The completions of the whole run; of an adaptive one, the budget."""
         return self.settings["samples"] * sum(task["size"] for task in self.settings["tasks"].values())
 
+    def problems(self, verifier: str | None = None) -> dict[str, Problem]:
+        """The problems by their ids, with the verifier that their records are graded by, or another one."""
+        problems = {problem.id: problem for problem in read_problems(self.folder / PROBLEMS)}
+        if verifier := verifier or self.graded.get("verifier"):
+            return {name: replace(problem, verifier=verifier) for name, problem in problems.items()}
+        return problems
+
     @property
     def records_path(self) -> Path:
         """Where the finished completions are."""
@@ -87,7 +97,7 @@ class Run:
         return (record for record in self.records() if self._independent(record.sample))
 
     def independent_failures(self) -> list[dict[str, Any]]:
-        """Likewise, of the completions that failed."""
+        """The completions that failed and do not depend on what others said."""
         return [failure for failure in self.failures().values() if self._independent(failure["sample"])]
 
     def _independent(self, sample: int) -> bool:
@@ -121,10 +131,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to sample.
-
-        Of an adaptive run nobody can tell beforehand how much that is.
-        """
+        """Whether there is nothing left to sample; an adaptive run finds out only at its end."""
         if self.settings.get("adaptive"):
             return (self.folder / ADAPTIVE).exists()
         return len(self.done) + len(self.failed) >= self.total
@@ -202,7 +209,7 @@ def check_new(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Be the only one who writes to a run. Made for a new one, the lock makes its folder."""
+    """Hold the lock of a run, so that no other process writes to it; creates the folder of a new one."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / _LOCK, "ab")  # noqa: SIM115 (closed below)
@@ -213,10 +220,8 @@ def locked(folder: Path) -> Iterator[None]:
             raise RlcrError(
                 f"{folder}: another rlcr is writing to this run; wait for it or stop it"
             ) from None
-        except OSError as error:  # some network file systems know no locks
-            log.warning(
-                "%s: cannot be locked (%s); see that nobody else writes to it", folder, error.strerror
-            )
+        except OSError as error:  # some network file systems have no locks
+            log.warning("%s: cannot be locked (%s); make sure nobody else writes", folder, error.strerror)
         yield
 
 
@@ -246,7 +251,7 @@ def open_run(folder: Path) -> Run:
 
 
 def resume_run(folder: Path, settings: dict[str, Any]) -> Run:
-    """Open a run to go on with it. Other settings than it began with are an error that lists them."""
+    """Open a run to resume it. Settings other than those it began with are an error that lists them."""
     run = open_run(folder)
     check_same(folder, run.settings, settings)
     for name in (RECORDS, UNFINISHED, FAILED):
@@ -257,19 +262,12 @@ def resume_run(folder: Path, settings: dict[str, Any]) -> Run:
 def drop_torn_line(path: Path) -> None:
     """Cut a file after its last line break."""
     with contextlib.suppress(FileNotFoundError), open(path, "rb+") as file:
-        end = file.seek(0, os.SEEK_END)
-        position = end
-        while position:
-            start = max(0, position - 65536)
-            file.seek(start)
-            found = file.read(position - start).rfind(b"\n")
-            if found >= 0:
-                end_of_line = start + found + 1
-                if end_of_line < end:
-                    file.truncate(end_of_line)
-                return
-            position = start
-        file.truncate(0)
+        size = file.seek(0, os.SEEK_END)
+        if size:
+            with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as contents:
+                end = contents.rfind(b"\n") + 1
+            if end < size:
+                file.truncate(end)
 
 
 def write_whole(path: Path, texts: str | Iterable[str]) -> None:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 
 def run_facts(packages: Sequence[str]) -> dict[str, Any]:
     """The command line, and the versions of Python and of those packages that are installed."""
-    return {"command": shlex.join(sys.argv), "versions": dict(_versions(packages))}
-
-
-def _versions(packages: Sequence[str]) -> Iterator[tuple[str, str]]:
-    yield "python", sys.version.split()[0]
+    versions = {"python": sys.version.split()[0]}
     for package in packages:
-        try:
-            yield package, version(package)
-        except PackageNotFoundError:
-            continue
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return {"command": shlex.join(sys.argv), "versions": versions}

@@ -10,7 +10,7 @@ nothing. A request has a stable ``key``; a local sampler derives its random numb
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -27,8 +27,8 @@ class Request:
     ``messages`` is the conversation; the sampler renders it with the model's chat template, or as plain
     text where it has none. ``prefix`` is a response already begun: the model continues it, and completions
     hold only what is new. ``prefix_ids`` are its token ids where they are known (a response this sampler
-    made), so that continuing it never tokenises it anew; ``prefix`` may go on beyond them with further text.
-    ``prompt_ids`` are the tokens of the rendered prompt where they are known: it is then not rendered anew.
+    made), so that continuing it never tokenises it again; ``prefix`` may continue them with further text.
+    ``prompt_ids`` are the tokens of the rendered prompt where they are known: it is then not rendered again.
     ``first_sample`` is the number of the first of the n samples: asking for samples 4 to 7 of a question
     gives what asking for 0 to 7 would have given there.
     """
@@ -66,7 +66,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model wrote: its text, and its tokens where the sampler can tell them.
+    """What a model wrote: its text, and its tokens where the sampler knows them.
 
     ``logprobs`` are the log-probabilities of the sampled tokens under the untempered model (temperature 1),
     ``token_spans`` the characters of ``text`` that each token covers: a token that holds only a part of a
@@ -116,7 +116,7 @@ class Failure:
     reason: str
     status: int | None = None
 
-    def told(self) -> dict[str, str | int | None]:
+    def to_dict(self) -> dict[str, str | int | None]:
         """Why, as JSON."""
         return {"reason": self.reason, "status": self.status}
 
@@ -147,10 +147,23 @@ class Sampler(Protocol):
     def sample(self, requests: Iterable[Request], sampling: Sampling) -> Generator[Completion, None, None]:
         """Yield each of the n completions of each request once, as it finishes.
 
-        Closing the generator ends what is under way. Requests that failed alone are told of by `Refused`; a
-        sampler that cannot continue responses raises `CannotContinue`.
+        Closing the generator ends what is under way. `Refused` reports requests that failed while others did
+        not; a sampler that cannot continue responses raises `CannotContinue`.
         """
         ...
+
+
+def stretches(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Runs of consecutive samples, which one request can ask for: the first, and how many.
+
+    >>> list(stretches([0, 1, 4, 5, 6]))
+    [(0, 2), (4, 3)]
+    """
+    start = 0
+    for place in range(1, len(numbers) + 1):
+        if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:
+            yield numbers[start], place - start
+            start = place
 
 
 def sendable(text: str) -> str:

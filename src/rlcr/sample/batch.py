@@ -57,7 +57,7 @@ class Batch:
         self.prompt_slabs: Slabs[Group] = Slabs()
         self.own_slabs: Slabs[Row] = Slabs()
         self.layout: Layout | None = None
-        self.full = False  # nobody more fits until somebody leaves
+        self.full = False  # no more samples fit until some leave
         self.first_guess = first_guess
         self.finished_rows = self.finished_tokens = self.least_guess = 0
         self.eos = np.array(sorted(maker.eos_ids), dtype=np.int64)
@@ -183,7 +183,7 @@ class Batch:
     # One step -----------------------------------------------------------------------------------------------
 
     def _step(self) -> list[Completion]:
-        """One token more for every sample in the batch."""
+        """One more token for every sample in the batch."""
         device = self.model.device
         if self.layout is None:
             self.layout = arrange(self.own_slabs, self.prompt_slabs, device)
@@ -269,7 +269,7 @@ class Batch:
         return [*job.done, *tokens], [*job.done_logprobs, *self.logprobs[row.seat, :count].tolist()]
 
     def _leave(self, rows: list[Row]) -> list[Completion]:
-        """Finished samples leave, and prompts that nobody needs any more."""
+        """Finished samples leave, and prompts that are no longer needed."""
         completions = []
         for row in rows:
             ids, logprobs = self._written(row)

@@ -107,11 +107,11 @@ class Connection:
         return await self._call(lambda: self._client.post(path, body=body, cast_to=object))
 
     async def get(self, path: str) -> object:
-        """Likewise."""
+        """The JSON of the reply, as for :meth:`post`."""
         return await self._call(lambda: self._client.get(path, cast_to=object))
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         await self._client.close()
 
     async def retrying(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
@@ -124,7 +124,7 @@ class Connection:
                 problem = error
             failures += 1
             if problem.unreachable and not self._heard and failures >= min(3, server.attempts):
-                # No use in insisting on an address at which nobody has ever answered.
+                # An address that has never answered is probably wrong.
                 raise RlcrError(
                     f"cannot reach {server.url} ({problem}): is it running, and is the URL right?"
                 )

@@ -2,20 +2,20 @@
 
 What may pass (429, 5xx, a lost connection, no answer in time, a broken reply) is tried again with exponential
 backoff and full jitter, after the server's Retry-After where it gives one. What may be the fault of a single
-request (its content or length is refused, or it still gets a 500 or no answer after all attempts) is told of
+request (its content or length is refused, or it still gets a 500 or no answer after all attempts) is reported
 by `Refused` once the others are answered. Any other refusal ends the run at once with a line that says what
 to do. What a server does not know (logprobs, seeds, several samples in one call, …) is left out from then on,
 and samples that it did not return are asked for again.
 
 The API key comes from the environment only: ``RLCR_API_KEY``, else ``OPENAI_API_KEY``. It is read when
 sampling begins and written nowhere. A server of your own needs none. It is sent to whichever server is named:
-`opening` sees to it that it was named by the user and not by a file.
+`opening` makes sure that the user named it, not a file.
 
 Continuing a response (``Request.prefix``) is exact in completion mode, where we send text and the server
-goes on from it; that needs the model's ``tokenizer`` for its chat template. In chat mode the response is sent
+continues it; that needs the model's ``tokenizer`` for its chat template. In chat mode the response is sent
 as the beginning of the assistant's message: vLLM, SGLang and llama.cpp continue it, others refuse, and a
 server that neither refuses nor continues cannot be told from one that does. ``Request.prefix_ids`` is not
-used: the server makes tokens of the text anew.
+used: the server tokenises the text again.
 
 `wire` holds what is sent and how replies are read, `connection` the calls and the one retry layer.
 """
@@ -45,7 +45,7 @@ from rlcr.sample.connection import (
 MODES = ("auto", "chat", "completion")
 #: What servers say no with to the content or the length of one request: content filters, long prompts.
 _OWN_STATUS = (400, 413, 422)
-#: After so many failures with no reply in between nothing more is asked: it may be the server.
+#: After this many failures with no reply in between nothing more is asked: it may be the server.
 _IN_A_ROW = 16
 
 
@@ -101,7 +101,7 @@ class EndpointSampler:
         self._may_switch = mode == "auto"
         self._refused: set[str] = set()
         self.name = model or _only_model(self._server)
-        self.fingerprint = self._server.url  # of the weights themselves a server tells nothing
+        self.fingerprint = self._server.url  # a server says nothing about its weights
 
     def __repr__(self) -> str:
         return f"EndpointSampler({self._server.url!r}, {self.name!r})"
@@ -175,10 +175,10 @@ class EndpointSampler:
                         deliver(replace(one, sample=sample))
                     return
                 while first < end:
-                    found = await self._ask(connection, request, sampling, first, end - first)
-                    for completion in found:
+                    completions = await self._ask(connection, request, sampling, first, end - first)
+                    for completion in completions:
                         deliver(completion)
-                    first += len(found)
+                    first += len(completions)
             except _OwnError as error:
                 samples = tuple(range(first, end))
                 deliver(_Failed(Failure(request.key, samples, error.reason, error.status), error.line))

@@ -147,8 +147,8 @@ class Maker:
 
     def cut(self, text: str) -> int | None:
         """Where the first stop string begins."""
-        found = [at for stop in self.sampling.stop if (at := text.find(stop)) >= 0]
-        return min(found) if found else None
+        positions = [at for stop in self.sampling.stop if (at := text.find(stop)) >= 0]
+        return min(positions) if positions else None
 
     def stops_at(self, job: Job, ids: Sequence[int] | np.ndarray) -> bool:
         """Whether the last of these tokens completes a stop string. Looks at no more of them than it must."""

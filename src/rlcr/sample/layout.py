@@ -52,7 +52,7 @@ class Layout:
     place_B: Tensor
 
     def plan(self, stored_B: np.ndarray) -> Decode:
-        """A step in which each row has stored so many tokens and adds one."""
+        """A step in which each row has stored this many tokens and adds one."""
         device = self.place_B.device
         own = []
         for slab, start, stop in self.slabs:

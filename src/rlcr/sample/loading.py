@@ -125,7 +125,7 @@ def _load(name: str, dtype: Any) -> tuple[Any, Any]:
 
 
 def _check_hub_id(name: str) -> None:
-    """Raise for what is a path, so that nobody is asked for it over the network."""
+    """Raise for what is a path, so that the hub is not asked for it."""
     path = Path(name)
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or path.suffix == ".gguf":
         raise RlcrError(f"{name}: no such file or folder; give a model's folder, a .gguf file or a hub id")
@@ -150,7 +150,7 @@ def _from_hub(name: str, dtype: Any) -> tuple[Any, Any]:
         return AutoModelForCausalLM.from_pretrained(name, dtype=dtype), tokenizer
     except Exception as error:
         raise RlcrError(
-            f"{name}: no such folder, and not to be had from the Hugging Face hub ({_line(error)}); give"
+            f"{name}: no such folder, and not available from the Hugging Face hub ({_line(error)}); give"
             " a local folder, or download it where there is a network and set HF_HUB_OFFLINE=1"
         ) from error
 
@@ -197,19 +197,19 @@ def _converted(file: Path) -> Path:
     log.warning("%s: converting once; the result is kept in %s", file, folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+        partial = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
     except OSError as error:
         raise RlcrError(f"{folder.parent}: cannot be written ({error.strerror}); set RLCR_CACHE") from None
     try:
-        _convert(file, made)
+        _convert(file, partial)
         # Renaming is atomic: another process sees the whole model or none of it.
-        made.chmod(0o755)
-        made.rename(folder)
+        partial.chmod(0o755)
+        partial.rename(folder)
     except OSError as error:
         if not folder.is_dir():  # else another process was faster
             raise RlcrError(f"{folder}: cannot be written ({_line(error)}); set RLCR_CACHE") from error
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 

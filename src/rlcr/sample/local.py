@@ -80,11 +80,11 @@ class LocalSampler:
         from rlcr.engine.attention import base_model
 
         inner = base_model(self.model)
-        found: set[int] = set()
+        tokens: set[int] = set()
         for source in (getattr(inner, "generation_config", None), inner.config, self.tokenizer):
             ids = getattr(source, "eos_token_id", None)
-            found.update([ids] if isinstance(ids, int) else ids or [])
-        return frozenset(found)
+            tokens.update([ids] if isinstance(ids, int) else ids or [])
+        return frozenset(tokens)
 
     def sample(self, requests: Iterable[Request], sampling: Sampling) -> Generator[Completion, None, None]:
         """Yield each of the n completions of each request once, as it finishes.

@@ -3,7 +3,7 @@
 Sampling, training and embedding tokenise prompts here and nowhere else (`encode_prompts`).
 
 Answer probabilities and loss masks live on tokens, tags and answers on characters; this is the bridge. It
-never tokenises a response anew: from the sampled ids it makes both the text and the spans.
+never tokenises a response again: from the sampled ids it makes both the text and the spans.
 
 Three ways, in this order, each checked against the tokenizer's own decoding before it is believed:
 
@@ -107,12 +107,12 @@ class TokenReader:
             guess = self._from_pieces(ids)
         else:
             guess = self._from_windows(ids)
-        found, spans = guess
-        if found == text:
+        decoded, spans = guess
+        if decoded == text:
             return text, spans
         # Sentencepiece decoders strip the space that they put before the first word.
-        stripped = len(found) - len(text)
-        if stripped > 0 and found[stripped:] == text and not found[:stripped].strip(" "):
+        stripped = len(decoded) - len(text)
+        if stripped > 0 and decoded[stripped:] == text and not decoded[:stripped].strip(" "):
             return text, [(max(a - stripped, 0), max(b - stripped, 0)) for a, b in spans]
         return text, self._from_prefixes(ids, text)
 

@@ -144,14 +144,14 @@ def completions(
     usage: Any = reply.get("usage") if isinstance(reply, dict) else None
     usage = usage if isinstance(usage, dict) else {}
     total = int(usage.get("completion_tokens") or 0)
-    found: list[Completion] = []
+    completions: list[Completion] = []
     for number, choice in enumerate(choices):
         text, finish = _text(choice, sampling.stop)
         tokens, logprobs = _tokens(choice)
         spans = _spans(text, tokens)
         # The remainder of the division goes to the first ones, so that the sum is the server's.
         share = total // len(choices) + (number < total % len(choices))
-        found.append(
+        completions.append(
             Completion(
                 key=request.key,
                 sample=first + number,
@@ -164,7 +164,7 @@ def completions(
                 think_open=_begins_inside_think(request.prefix + text) if think_open is None else think_open,
             )
         )
-    return found
+    return completions
 
 
 def model_names(reply: object) -> list[str]:
@@ -173,10 +173,10 @@ def model_names(reply: object) -> list[str]:
 
 
 def _field(value: object, name: str, kind: type) -> Any:
-    found = value.get(name) if isinstance(value, Mapping) else None
-    if not isinstance(found, kind):
+    member = value.get(name) if isinstance(value, Mapping) else None
+    if not isinstance(member, kind):
         raise BrokenReplyError(f"the reply has no {name!r}")
-    return found
+    return member
 
 
 def _text(choice: object, stop: Sequence[str]) -> tuple[str, Literal["stop", "length"]]:
@@ -277,12 +277,12 @@ def token_spans(text: str, tokens: Sequence[bytes]) -> tuple[Span, ...] | None:
                 parts.append(number)
                 continue
             else:
-                found = text.find(piece, at, at + 4 * len(parts) + len(piece)) if parts else -1
-                if found < 0 or not _beyond_ascii(text[at:found]):
+                position = text.find(piece, at, at + 4 * len(parts) + len(piece)) if parts else -1
+                if position < 0 or not _beyond_ascii(text[at:position]):
                     decoder.reset()
                     continue  # a special token that the text leaves out; if not, the text will be left over
-                close_parts(found)
-                at = found
+                close_parts(position)
+                at = position
         inside = next((i for i, character in enumerate(piece) if ord(character) > 127), None)
         close_parts(at if inside is None else at + inside + 1)
         # Where the token does not complete what was begun, the U+FFFD for that is not the token's.

@@ -111,7 +111,23 @@ def load_with(
     if is_built_file(name):
         return _load_built(name, size, seed, verifier, settings)
     task = get_task(name)
-    request = _request(task, split, size, seed, data_dir, verifier, settings)
+    # A task without named splits (the user's own data) takes any.
+    if task.sizes and split not in task.sizes:
+        raise RlcrError(f"{task.name} has no split {split!r}: {nearest(split, list(task.sizes))}")
+    verifiers = [task.verifier, *task.also]
+    if verifier is not None and verifier not in verifiers:
+        raise RlcrError(f"{task.name} has no verifier {verifier!r}: {nearest(verifier, verifiers)}")
+    request = TaskRequest(
+        task=task.name,
+        split=split,
+        seed=seed,
+        size=size,
+        usual_size=task.sizes.get(split),
+        verifier=verifier or task.verifier,
+        instruction=task.instruction,
+        settings={**task.settings, **checked(task, settings)},
+        data_dir=given_data_dir(data_dir),
+    )
     return _task_set(request, task.build(request))
 
 
@@ -156,34 +172,6 @@ def _load_built(
         if problem.verifier == "gym":
             require_origin(problem)
     return _task_set(request, take(SourceTable((Path(path),), Path(path).name), problems, request))
-
-
-def _request(
-    task: Task,
-    split: str,
-    size: int | None,
-    seed: int,
-    data_dir: Path | str | None,
-    verifier: str | None,
-    settings: Mapping[str, Any],
-) -> TaskRequest:
-    # A task without named splits (the user's own data) takes any.
-    if task.sizes and split not in task.sizes:
-        raise RlcrError(f"{task.name} has no split {split!r}: {nearest(split, list(task.sizes))}")
-    verifiers = [task.verifier, *task.also]
-    if verifier is not None and verifier not in verifiers:
-        raise RlcrError(f"{task.name} has no verifier {verifier!r}: {nearest(verifier, verifiers)}")
-    return TaskRequest(
-        task=task.name,
-        split=split,
-        seed=seed,
-        size=size,
-        usual_size=task.sizes.get(split),
-        verifier=verifier or task.verifier,
-        instruction=task.instruction,
-        settings={**task.settings, **checked(task, settings)},
-        data_dir=given_data_dir(data_dir),
-    )
 
 
 def _task_set(request: TaskRequest, built: Built) -> TaskSet:

@@ -150,7 +150,7 @@ that you are not told. Here are some draws; predict which arm the next one comes
 
 
 def urn(task: Arms, draws: Sequence[int]) -> list[float]:
-    """The weight of each arm for the next draw, n_i + a_i: its chance but for a common factor.
+    """The weight of each arm for the next draw, n_i + a_i: its chance up to a common factor.
 
     >>> urn(Arms(arms=3), [2, 2])
     [1.0, 1.0, 3.0]

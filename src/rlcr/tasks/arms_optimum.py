@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from rlcr.errors import RlcrError
 from rlcr.metrics.kernel import fixed_bins
 from rlcr.problem import Problem
-from rlcr.scoring import BRIER, ScoringRule, expected_loss
+from rlcr.scoring import BRIER, ScoringRule, best_statement, expected_loss
 from rlcr.tasks.arms import ABSTAIN, Arms, sequence_problem
 from rlcr.verify.math import verify_math
 
@@ -167,13 +167,11 @@ def optimum(task: Arms, rule: ScoringRule = BRIER, lam: float = 1.0) -> Optimum:
 def _best_statements(rule: ScoringRule, chances_P: Floats) -> tuple[Floats, Floats]:
     """For each chance of being right, the confidence of least expected loss, and that loss."""
     grid_Q = np.linspace(0, 1, 1001)
-    losses_PQ = _rule_loss(rule, chances_P[:, None], grid_Q[None, :])
-    losses_PQ = np.where(np.isnan(losses_PQ), np.inf, losses_PQ)
-    best_P = np.argmin(losses_PQ, axis=1)
-    least_P = losses_PQ[np.arange(len(chances_P)), best_P]
+    losses = rule(grid_Q, np.ones_like(grid_Q)), rule(grid_Q, np.zeros_like(grid_Q))
+    stated_P, least_P = best_statement(chances_P, grid_Q, *losses)
     honest_P = _rule_loss(rule, chances_P, chances_P)
     dishonest_P = least_P < honest_P - 1e-9  # less than that is rounding
-    return np.where(dishonest_P, grid_Q[best_P], chances_P), np.where(dishonest_P, least_P, honest_P)
+    return np.where(dishonest_P, stated_P, chances_P), np.where(dishonest_P, least_P, honest_P)
 
 
 def _rule_loss(rule: ScoringRule, chance: Floats, stated: Floats) -> Floats:
@@ -230,11 +228,7 @@ class ExactEvaluation:
 
 
 def exact_evaluation(
-    task: Arms,
-    policy: Policy | tuple[ArrayLike, ArrayLike],
-    *,
-    rule: ScoringRule = BRIER,
-    lam: float = 1.0,
+    task: Arms, policy: Policy | tuple[ArrayLike, ArrayLike], *, rule: ScoringRule = BRIER, lam: float = 1.0
 ) -> ExactEvaluation:
     """The exact expected accuracy, Brier, ECE, AUROC and reward lam * c - S(q, c) of a policy.
 

@@ -96,7 +96,7 @@ def _pool(
 
 
 def _solve_rate(row: Row) -> float | None:
-    """The solve rate, or None where there is none: an empty cell, null, NaN."""
+    """The solve rate, or None for an empty cell, null or NaN."""
     value = cell(row, _RATE)
     if value is None or (isinstance(value, str) and not value.strip()):
         return None

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rlcr.problem import Problem
 from rlcr.tasks.plumbing.seeded import draw, rank, same_question_key, shuffled
-from rlcr.tasks.plumbing.source import Source, SourceTable, cell, open_table, text
+from rlcr.tasks.plumbing.source import Source, cell, open_table, text
 from rlcr.tasks.plumbing.tables import Row
 from rlcr.tasks.plumbing.task import Built, Task, TaskRequest
 
@@ -73,7 +74,7 @@ class _LeftOut:
         self.by_reason.setdefault(reason, []).append((question.place, question.id))
 
     def notes(self, drawn: Sequence[_Question], exhausted: bool) -> list[str]:
-        """One line a reason, of those that were in the way: they would have been drawn before the last."""
+        """One line for each reason, about the questions that would have been drawn before the last."""
         last = drawn[-1].place if drawn and not exhausted else None
         notes = []
         for reason, entries in sorted(self.by_reason.items()):
@@ -84,19 +85,9 @@ class _LeftOut:
         return notes
 
 
-def build_distractor(request: TaskRequest) -> Built:
-    """Both gold paragraphs and six others."""
+def build(request: TaskRequest, gold_counts: tuple[int, ...]) -> Built:
+    """Eight paragraphs a question, each of ``gold_counts`` gold ones among them equally often."""
     table = open_table(SOURCE, request.split, request.data_dir)
-    return _build(request, table, gold_counts=(GOLD,))
-
-
-def build_modified(request: TaskRequest) -> Built:
-    """No, one or both gold paragraphs, in exact thirds, among eight."""
-    table = open_table(SOURCE, request.split, request.data_dir)
-    return _build(request, table, gold_counts=(0, 1, GOLD))
-
-
-def _build(request: TaskRequest, table: SourceTable, gold_counts: tuple[int, ...]) -> Built:
     left_out = _LeftOut()
     usable = _usable(table.rows(), request.seed, PARAGRAPHS - min(gold_counts), left_out)
     drawn = draw(usable, request.wanted, lambda question: question.place)
@@ -203,7 +194,7 @@ TASK = Task(
     instruction=_INSTRUCTION,
     metrics="accuracy by exact match; by type, level",
     source=SOURCE,
-    build=build_distractor,
+    build=partial(build, gold_counts=(GOLD,)),
 )
 MODIFIED = Task(
     name="hotpotqa-modified",
@@ -213,5 +204,5 @@ MODIFIED = Task(
     instruction=_INSTRUCTION,
     metrics="accuracy by exact match; by gold_paragraphs, type, level",
     source=SOURCE,
-    build=build_modified,
+    build=partial(build, gold_counts=(0, 1, GOLD)),
 )

@@ -16,12 +16,12 @@ from typing import Literal
 from rlcr.errors import RlcrError, named, nearest
 from rlcr.problem import Problem
 from rlcr.verify.choice import verify_choice
-from rlcr.verify.exact import normalise, verify_exact
+from rlcr.verify.exact import verify_exact
 from rlcr.verify.gym import verify_gym
-from rlcr.verify.judge import Message, TextModel, make_judge
+from rlcr.verify.judge import Message, make_judge
 from rlcr.verify.math import verify_math
 from rlcr.verify.paper import verify_paper
-from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Outcome, Verdict, Verifier, of_responses
+from rlcr.verify.verdict import CORRECT, WRONG, Verdict, Verifier, of_responses
 
 log = logging.getLogger(__name__)
 
@@ -39,19 +39,15 @@ _GRADINGS: dict[str, dict[str, Verifier]] = {"strict": VERIFIERS, "paper": PAPER
 
 __all__ = [
     "CORRECT",
-    "NO_ANSWER",
     "PAPER_VERIFIERS",
     "VERIFIERS",
     "WRONG",
     "Grading",
     "Message",
-    "Outcome",
-    "TextModel",
     "Verdict",
     "Verifier",
     "get_verifier",
     "make_judge",
-    "normalise",
     "of_responses",
     "verify",
 ]

@@ -1,6 +1,6 @@
 """From the text of an answer to the formulas it may stand for. Pure text, no sympy.
 
-math-verify is told to read one formula, delimited by ``$``. Golds in the usual datasets are bare LaTeX,
+math-verify reads one formula, delimited by ``$``. Golds in the usual datasets are bare LaTeX,
 and models write anything from ``\\frac{1}{2}`` to "The area is 3 * sqrt(2) square feet." Left to find the
 formula itself, math-verify takes the last number it sees: 2 from ``(a+5)(b+2)``, 0 from ``(-∞, 0]``, 12
 from "12π inches". So the text is made into a formula here, by these rules:

@@ -86,18 +86,18 @@ _FREE_WORDS = {
     "variables": _VARIABLE,
 }
 
-#: So many more bad problems than good ones are put up with.
+#: How many more bad problems than good ones are tolerated.
 _PATIENCE = 20
 
 
 def make(dataset: str, settings: Entry, seed: int, size: int) -> Reply:
     """The first ``size`` problems of a dataset whose gold passes the scorer."""
-    made = _dataset(dataset, json.dumps(settings), seed, size)
+    data = _dataset(dataset, json.dumps(settings), seed, size)
     problems: list[Entry] = []
     faults: list[str] = []
     index = 0
     while len(problems) < size:
-        problem, fault = _make_one(dataset, made, seed, index)
+        problem, fault = _make_one(dataset, data, seed, index)
         problems += [problem] if problem else []
         faults += [fault] if fault else []
         if len(faults) > len(problems) + _PATIENCE:
@@ -108,18 +108,18 @@ def make(dataset: str, settings: Entry, seed: int, size: int) -> Reply:
     return {"problems": problems}
 
 
-def _make_one(dataset: str, made: Any, seed: int, index: int) -> tuple[Entry | None, str]:
+def _make_one(dataset: str, data: Any, seed: int, index: int) -> tuple[Entry | None, str]:
     """A problem whose gold passes, or what is wrong with it."""
-    # list_functions also draws from the global stream, which nobody else seeds.
+    # list_functions also draws from the global stream, which nothing else seeds.
     random.seed(seed + index)
     try:
-        entry = made[index]
+        entry = data[index]
         gold = _EXAMPLES[dataset](entry) if dataset in _EXAMPLES else entry["answer"]
         metadata = pack(entry["metadata"])
         # As it will be scored later: from what survives JSON.
         restored = _entry(entry["question"], gold, json.loads(json.dumps(metadata)))
-        passed = made.score_answer(gold, restored)
-    except Exception as error:  # whatever it is, this problem cannot be had
+        passed = data.score_answer(gold, restored)
+    except Exception as error:  # whatever it is, this problem is unusable
         return None, f"cannot be made: {error!r}"
     if passed != 1.0:
         return None, f"fails its own scorer: {gold!r} scores {passed}"
@@ -307,9 +307,9 @@ def fault() -> str | None:
     """The self-test: a right answer and a wrong one."""
     problem = {"dataset": "chain_sum", "settings": {}, "question": "2 + 3 =", "gold": "5", "metadata": {}}
     for given, right in (("5", True), ("6", False)):
-        found = answer({"do": "score", "answer": given, **problem})
-        if (found.get("score") == 1.0) is not right:
-            return f"chain_sum of reasoning-gym, where 2 + 3 = {given}, scores {found}"
+        reply = answer({"do": "score", "answer": given, **problem})
+        if (reply.get("score") == 1.0) is not right:
+            return f"chain_sum of reasoning-gym, where 2 + 3 = {given}, scores {reply}"
     return None
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rlcr.verify._pool import Pool
+from rlcr.verify._pool import WorkerPool
 from rlcr.verify._process import WorkerCrashed, WorkerLost
 from rlcr.verify.verdict import Verdict
 
-POOL = Pool("rlcr.verify._math_worker")
+POOL = WorkerPool("rlcr.verify._math_worker")
 
 _BEST_FIRST = ("correct", "unscorable", "wrong")
 
@@ -24,7 +24,7 @@ class Job:
     paper: bool = False
 
 
-def compare(job: Job, limit: float, pool: Pool = POOL) -> Verdict:
+def compare(job: Job, limit: float, pool: WorkerPool = POOL) -> Verdict:
     """The worker's verdict. An answer that stops the worker is wrong, if its gold by itself does not.
 
     Were it unscorable, a policy could write such answers to escape its penalty.
@@ -44,7 +44,7 @@ def compare(job: Job, limit: float, pool: Pool = POOL) -> Verdict:
     return Verdict("wrong", f"answer {why}") if checked.correct else checked
 
 
-def _ask(job: dict[str, Any], limit: float, pool: Pool) -> tuple[Verdict | None, str]:
+def _ask(job: dict[str, Any], limit: float, pool: WorkerPool) -> tuple[Verdict | None, str]:
     """A worker's verdict, or how the job stopped the worker."""
     try:
         outcome, reason = pool.ask(job, limit)
@@ -57,7 +57,7 @@ def _ask(job: dict[str, Any], limit: float, pool: Pool) -> tuple[Verdict | None,
     return Verdict(outcome, reason), ""
 
 
-def settle(looks: Sequence[Verdict | Job], limit: float, pool: Pool = POOL) -> list[Verdict]:
+def settle(looks: Sequence[Verdict | Job], limit: float, pool: WorkerPool = POOL) -> list[Verdict]:
     """Verdicts as they are, jobs done by the pool; a job that a batch holds twice is done once."""
     jobs = list(dict.fromkeys(look for look in looks if isinstance(look, Job)))
     verdicts = dict(zip(jobs, pool.map(lambda job: compare(job, limit, pool), jobs), strict=True))

@@ -3,11 +3,11 @@
 Run as ``python -m rlcr.verify._math_worker`` by :mod:`rlcr.verify._math_pool`, under the limits of
 :mod:`rlcr.verify._process`. Nothing that happens here can hurt the parent.
 
-What would take sympy for ever is told beforehand, by cheap bounds on the formula (:func:`too_large`): an
-answer of that kind is wrong, not unscorable, so that it is no way to escape a penalty. The bounds are on
-size, not on difficulty. What remains, and ends as a time-out: a small formula on which a method of sympy
-itself runs on (one integral without a known value, a limit, a sum without end), and a sum or product of
-powers whose exponents grow with the index. Then :func:`check_gold` tells whose fault it is.
+Cheap bounds on the formula (:func:`too_large`) predict what would take sympy forever: an answer of that kind
+is wrong, not unscorable, so that it is no way to escape a penalty. The bounds are on size, not on difficulty.
+What remains ends as a time-out: a small formula on which a method of sympy itself does not end (an integral
+without a known value, a limit, an infinite sum), and a sum or product of powers whose exponents grow with the
+index. Then :func:`check_gold` finds out whose fault it is.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _steps(tree: sympy.Basic) -> float:
 
 
 def _unordered(tree: sympy.Basic) -> Any:
-    """The formula but for the order of summands and factors."""
+    """The formula regardless of the order of summands and factors."""
     if isinstance(tree, sympy.Add | sympy.Mul):
         return tree.func, frozenset(Counter(map(_unordered, tree.args)).items())
     if isinstance(tree, sympy.MatrixBase):
@@ -261,7 +261,7 @@ def _read_gold(gold: str) -> sympy.Basic | None:
 
 
 def _equal(gold: sympy.Basic, answer: sympy.Basic) -> bool:
-    """By math-verify, but for percentages: to it 700% is 7 and, without the sign, 700.
+    """By math-verify, except for percentages: to it 700% is 7 and, without the sign, 700.
 
     A gold that is written as a percentage may be answered without the sign.
     """
@@ -299,9 +299,9 @@ def fault() -> str | None:
     for given, expected in (("0.5", "correct"), ("0.6", "wrong")):
         outcome, reason = answer({"golds": [r"\frac{1}{2}"], "answer": given, "paper": False})
         if outcome != expected:
-            found = f"{outcome}, {reason}" if reason else outcome
+            verdict = f"{outcome}, {reason}" if reason else outcome
             return (
-                f"{given} against 1/2 should be {expected} and is {found}; math-verify does not work here"
+                f"{given} against 1/2 should be {expected} and is {verdict}; math-verify does not work here"
                 " (too little memory, see `ulimit -v`, or packages that do not fit together)"
             )
     return None

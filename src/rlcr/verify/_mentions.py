@@ -131,21 +131,21 @@ def _mask(text: str, choices: Mapping[str, str]) -> tuple[str, list[_Mention]]:
 
 def _mentions(masked: str, texts: list[_Mention], known: set[str] | None) -> list[_Mention]:
     """All mentions in order; one by letter reaches to the end of the text that follows it."""
-    found: list[_Mention] = []
+    mentions: list[_Mention] = []
     # The texts are blotted out, so nothing overlaps.
     for mention in sorted([*_by_letter(masked, known), *texts], key=lambda mention: mention.start):
         if mention.by_letter:
-            found.append(mention)
+            mentions.append(mention)
             continue
-        gap = masked[found[-1].end : mention.start] if found else None
+        gap = masked[mentions[-1].end : mention.start] if mentions else None
         if gap is not None and not re.search(r"\w", gap):
-            found[-1].end = mention.end
+            mentions[-1].end = mention.end
         elif (gap and len(gap) <= _NEAR and _JOINS_TEXT.fullmatch(gap)) or (
             _LEADS_TO_TEXT.search(_just_before(masked, mention.start))
             and _AFTER_BARE.match(masked, mention.end)
         ):
-            found.append(mention)
-    return found
+            mentions.append(mention)
+    return mentions
 
 
 def _just_before(masked: str, place: int) -> str:

@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Pool:
+class WorkerPool:
     """At most ``size`` workers that run ``module``; by default one for each core, at most 16."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Pool:
                 self._idle.pop().kill()
 
     def forget(self) -> None:
-        """In a forked child: the workers are the parent's. Leave them alone, but let go of their pipes."""
+        """In a forked child: the workers are the parent's. Only close our ends of their pipes."""
         for worker in (*self._idle, *self._busy):
             worker.forget()
         self._begin()  # also new locks: those of the parent may have been held by threads that are not here
@@ -137,7 +137,7 @@ def _cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-_pools: WeakSet[Pool] = WeakSet()
+_pools: WeakSet[WorkerPool] = WeakSet()
 
 
 def _close_all() -> None:

@@ -48,7 +48,7 @@ _ONE_THREAD = dict.fromkeys(
     "1",
 )
 
-# What a process brings upon itself. Any other signal comes from outside.
+# What a process does to itself. Any other signal comes from outside.
 _CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
 
 
@@ -106,7 +106,7 @@ class Worker:
             raise RlcrError(f"a worker process cannot grade: {fault}; {by_hand}")
 
     def ask(self, job: Any, limit: float | None) -> Any:
-        """The reply to a job that may compute for ``limit`` seconds; None is for ever.
+        """The reply to a job that may compute for ``limit`` seconds; None is without limit.
 
         TimeoutError (its time was up), WorkerCrashed and WorkerLost leave the worker dead, and so does
         Ctrl-C: a late reply would be taken for that of the next job.
@@ -133,7 +133,7 @@ class Worker:
         self.kill()
 
     def _was_killed(self) -> bool:
-        """Whether the process, now dead, was ended by somebody else."""
+        """Whether the process, now dead, was ended from outside."""
         code = self.process.returncode
         return code < 0 and -code not in _CRASHES
 
@@ -193,7 +193,7 @@ def serve(answer: Callable[[Any], Any], *, memory: int, fault: Callable[[], str 
     print(json.dumps(unfit), file=replies, flush=True)
     for line in sys.stdin:
         limit, job = json.loads(line)
-        # Nobody handles SIGPROF, so it ends the process, even in the middle of a long C call.
+        # SIGPROF has no handler, so it ends the process, even in the middle of a long C call.
         signal.setitimer(signal.ITIMER_PROF, limit or 0)
         reply = answer(job)
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -201,7 +201,7 @@ def serve(answer: Callable[[Any], Any], *, memory: int, fault: Callable[[], str 
 
 
 def _limit_memory(memory: int) -> None:
-    """Allow so many bytes beyond those in use: how many the imports take depends on the machine."""
+    """Allow ``memory`` bytes beyond those in use: how many the imports take depends on the machine."""
     # Some systems have no such limit; time is limited all the same.
     with suppress(ImportError, ValueError, OSError):
         import resource

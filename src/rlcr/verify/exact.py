@@ -28,7 +28,7 @@ def normalise(text: str) -> str:
 
 
 def same_text(answer: str, gold: str) -> bool:
-    """Equal after normalisation; where that leaves nothing of either side, equal as written but for case.
+    """Equal after normalisation; where that leaves nothing of either side, equal as written, ignoring case.
 
     Normalisation empties "The", "A" and "+", and without the second rule they would all be the same
     answer. It also drops the minus sign, as HotpotQA's own script does, so "-1" matches "1" here: use

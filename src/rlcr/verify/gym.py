@@ -10,7 +10,7 @@ reasoning-gym runs in processes of its own (:mod:`rlcr.verify._gym_worker`), for
 - five scorers do the same to the gold or the metadata, and these may come from a file that someone else
   wrote. So a problem is made again from its seed before anything is scored, and one that differs in question,
   gold or metadata is unscorable. This is done once for each problem, and not for those made by this process;
-- scorers may take for ever or eat all memory ("R9999999" to the cube): then the process is replaced;
+- scorers may take forever or use up all memory ("R9999999" to the cube): then the process is replaced;
 - five datasets (isomorphic_strings, knight_swap, polynomial_multiplication, ransom_note, word_ladder) make
   other problems under another ``PYTHONHASHSEED``, so those processes have a fixed one;
 - generators print, and one reseeds numpy's global stream.
@@ -34,7 +34,7 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
-from rlcr.verify._pool import Pool
+from rlcr.verify._pool import WorkerPool
 from rlcr.verify._process import WorkerCrashed, WorkerLost, WorkerStopped
 from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
 
@@ -63,7 +63,7 @@ _ORIGIN: dict[str, tuple[Callable[[Any], bool], str]] = {
 #: Digests of the problems that are known to be the library's own.
 _PROVEN: set[bytes] = set()
 
-POOL = Pool("rlcr.verify._gym_worker", environment={"PYTHONHASHSEED": "0"})
+POOL = WorkerPool("rlcr.verify._gym_worker", environment={"PYTHONHASHSEED": "0"})
 
 
 def verify_gym(
@@ -82,10 +82,10 @@ def make_problems(dataset: str, settings: dict[str, Any], seed: int, size: int) 
     """
     origin = {"dataset": dataset, "settings": settings, "seed": seed, "size": size}
     try:
-        made = _ask({"do": "make", **origin}, limit=None)["problems"]
+        entries = _ask({"do": "make", **origin}, limit=None)["problems"]
     except WorkerStopped as error:
         raise RlcrError(f"gym {dataset}: reasoning-gym crashed at seed {seed}") from error
-    problems = [{**origin, **problem} for problem in made]
+    problems = [{**origin, **problem} for problem in entries]
     _PROVEN.update(map(_digest, problems))
     return problems
 
@@ -130,7 +130,7 @@ def _content(problem: Problem) -> dict[str, Any]:
     """All that the library reads of a problem, and where it says it is from."""
     require_origin(problem)
     origin = {name: problem.extras[name] for name in _ORIGIN}
-    # A second gold would be read by nobody; the made ones have one.
+    # A second gold would never be read; problems that reasoning-gym makes have one.
     gold = problem.gold[0] if len(problem.gold) == 1 else list(problem.gold)
     return {
         **origin, "question": problem.question, "gold": gold, "metadata": problem.extras.get("metadata"),

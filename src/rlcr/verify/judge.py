@@ -91,8 +91,8 @@ def make_judge(model: TextModel) -> Verifier:
         replies = model.complete(prompts) if prompts else []
         if len(replies) != len(prompts):
             raise RlcrError(f"the judge was asked {len(prompts)} questions and gave {len(replies)} replies")
-        told = iter(replies)
-        return [look if isinstance(look, Verdict) else read_reply(next(told)) for look in looks]
+        unread = iter(replies)
+        return [look if isinstance(look, Verdict) else read_reply(next(unread)) for look in looks]
 
     return verify_judge
 

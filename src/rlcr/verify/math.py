@@ -39,7 +39,7 @@ TIME_LIMIT = 5.0
 MAX_CHARACTERS = 2_000
 MAX_DEPTH = 10
 
-# int() refuses more than 4,300 digits; nobody needs more than these.
+# int() refuses more than 4,300 digits; more than these are never needed.
 _INTEGER = re.compile(r"-?[0-9]{1,400}")
 _PLAIN_NUMBER = re.compile(r"\s*-?[0-9]+(?:\.[0-9]+)?\s*")
 _PERCENT = re.compile(r"\bper ?cent|%", re.IGNORECASE)

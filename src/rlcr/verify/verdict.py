@@ -61,8 +61,7 @@ NO_ANSWER = Verdict("wrong", "no answer")
 def of_responses(responses: Sequence[Response], verdicts: Sequence[Verdict]) -> list[Verdict]:
     """The verdicts on responses, from those on their answers.
 
-    They differ where the parser failed: what looks like a response without an answer, and so like a wrong
-    one, is one that nobody has read.
+    They differ where the parser failed: such a response has no answer, but it is unscorable, not wrong.
     """
     return [
         Verdict("unscorable", response.error) if response.error else verdict

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rlcr.cli.show import plain_table
 from rlcr.evaluate.score import Scores
 from rlcr.metrics import Estimate
 from rlcr.metrics.measurement import Measurement
@@ -47,11 +48,7 @@ def print_measurement(measurement: Measurement) -> None:
     samples = f"{overall.n:,} samples"
     if overall.questions != overall.n:
         samples += f" of {overall.questions:,} questions"
-    table = Table(title=samples, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("metric")
-    table.add_column("value", justify="right")
-    table.add_column(f"{overall.level:.0%} interval", justify="right")
-    table.add_column("better")
+    table = plain_table("metric", ">value", f">{overall.level:.0%} interval", "better", title=samples)
     for name, (label, better) in LABELS.items():
         estimate = overall.metrics[name]
         table.add_row(label, number(estimate.value), _interval(estimate), better)
@@ -64,11 +61,9 @@ def print_measurement(measurement: Measurement) -> None:
 
 
 def _groups(measurement: Measurement) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("group", no_wrap=True)
-    table.add_column("n", justify="right")
-    for name in _HEADLINE:
-        table.add_column(" ".join(LABELS[name]).replace(" (paper's bins)", ""), justify="right")
+    headline = (" ".join(LABELS[name]).replace(" (paper's bins)", "") for name in _HEADLINE)
+    table = plain_table("group", ">n", *(f">{label}" for label in headline))
+    table.columns[0].no_wrap = True
     assert measurement.macro is not None
     rows: list[tuple[str, int, Mapping[str, Estimate]]] = [
         (name, summary.n, summary.metrics) for name, summary in measurement.by.items()
@@ -102,8 +97,8 @@ def print_scores(scores: Scores) -> None:
         if count:
             console.print(f"{count:,} {what}")
     if tally.leniencies:
-        bent = ", ".join(f"{name} {count:,}" for name, count in tally.leniencies.most_common())
-        console.print(f"read leniently: {bent}", soft_wrap=True)
+        leniencies = ", ".join(f"{name} {count:,}" for name, count in tally.leniencies.most_common())
+        console.print(f"read leniently: {leniencies}", soft_wrap=True)
     for reason, count in tally.unscorable.most_common():
         console.print(escape(f"unscorable: {count:,} x {reason}"), soft_wrap=True)
     for warning in scores.warnings:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from rlcr.evaluate.compare import RunComparison
 from rlcr.evaluate.results import Results, failures, results_table
-from rlcr.metrics import Comparison, Difference
+from rlcr.metrics import Difference
 from rlcr.metrics.tables import Cell, Heading, Table
 
 _PIPE_WIDTH = 200
@@ -63,23 +63,25 @@ def print_results(results: Results) -> None:
         out.print(escape(f"warning: {warning}"), soft_wrap=True)
 
 
-def print_comparison(comparisons: Mapping[str, Comparison], notes: Sequence[str]) -> None:
+def print_comparison(comparison: RunComparison) -> None:
     """Paired differences, second run minus first, with their intervals; and what else differs."""
     out = console()
     names = ("task", "metric", "difference", "95% interval", "p", "better")
     headings = tuple(Heading(name, numeric=name in names[2:5]) for name in names)
     rows = tuple(
-        tuple(map(Cell, (task, metric.text, *_difference(comparison.metrics[name], metric))))
-        for task, comparison in comparisons.items()
+        tuple(map(Cell, (task, metric.text, *_difference(differences.metrics[name], metric))))
+        for task, differences in comparison.tasks.items()
         for name, metric in _COMPARED
     )
     out.print(terminal_table(Table("comparison", "", headings, rows)))
-    questions = ", ".join(f"{task} {comparison.questions:,}" for task, comparison in comparisons.items())
+    questions = ", ".join(
+        f"{task} {differences.questions:,}" for task, differences in comparison.tasks.items()
+    )
     out.print(
         escape(f"second run minus first, on the problems both hold and could score: {questions}"),
         soft_wrap=True,
     )
-    for note in notes:
+    for note in comparison.notes:
         out.print(escape(f"note: the runs differ in {note}"), soft_wrap=True)
 
 

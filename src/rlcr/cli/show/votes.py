@@ -8,6 +8,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from rlcr.cli.show import plain_table
 from rlcr.cli.show.results import console
 from rlcr.many.coherence import TaskCoherence
 from rlcr.many.selective import Selection
@@ -22,24 +23,20 @@ def print_votes(votes: Votes) -> None:
     out = console()
     for name, task in votes.tasks.items():
         out.print(_accuracy(name, task, votes.confidence))
-        for line in _told(task):
+        for line in _lines(task):
             out.print(escape(line), soft_wrap=True)
         out.print()
 
 
 def _accuracy(name: str, task: TaskVotes, confidence: str) -> Table:
-    told = task.scaling
-    sizes = _some([n for n in range(1, told.most + 1) if n == told.most or n & (n - 1) == 0])
+    scaling = task.scaling
+    sizes = _some([n for n in range(1, scaling.most + 1) if n == scaling.most or n & (n - 1) == 0])
     title = escape(f"{name}: accuracy of the chosen answer, confidence {confidence}")
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("choose by")
-    for n in sizes:
-        table.add_column(f"N = {n}", justify="right")
-    table.add_column("computed")
-    for curve in told.curves.values():
+    table = plain_table("choose by", *(f">N = {n}" for n in sizes), "computed", title=title)
+    for curve in scaling.curves.values():
         cells = [estimate_text(curve.estimates[n - 1]) for n in sizes]
         drawn = sum(how == "drawn" for how in curve.how)
-        how = f"{told.subsets:,} subsets at {drawn} of {len(curve.how)} N" if drawn else "exactly"
+        how = f"{scaling.subsets:,} subsets at {drawn} of {len(curve.how)} N" if drawn else "exactly"
         table.add_row(curve.name, *cells, how)
     return table
 
@@ -49,11 +46,11 @@ def _some(sizes: Sequence[int]) -> list[int]:
     return [*sizes[: _MOST_COLUMNS - 1], sizes[-1]] if len(sizes) > _MOST_COLUMNS else list(sizes)
 
 
-def _told(task: TaskVotes) -> list[str]:
-    told = task.scaling
-    within = told.within_question_by_answer.value
+def _lines(task: TaskVotes) -> list[str]:
+    scaling = task.scaling
+    within = scaling.within_question_by_answer.value
     lines = [
-        *told.verdicts(),
+        *scaling.verdicts(),
         f"within-question discrimination {'n/a' if within is None else f'{within:.3f}'}"
         " (a sample with a right answer is more confident than one with a wrong one of the same question;"
         " 0.5 is chance)",
@@ -71,7 +68,7 @@ def _told(task: TaskVotes) -> list[str]:
                 f"adaptive, safety {spent.rule.safety:g}: {spent.samples:.1f} of {spent.rule.budget} samples"
                 f" on average, accuracy {estimate_text(spent.accuracy)}"
             )
-    return [*lines, _counts(told.counts)]
+    return [*lines, _counts(scaling.counts)]
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -84,40 +81,38 @@ def _counts(counts: Mapping[str, int]) -> str:
 def print_coherence(tasks: Mapping[str, TaskCoherence]) -> None:
     """Sums and spreads of every task."""
     out = console()
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("task", "mean sum", "above 1", "excess", "spread, responses", "spread, analyses"):
-        table.add_column(heading, justify="left" if heading == "task" else "right")
-    for name, told in tasks.items():
-        table.add_row(escape(name), *(estimate_text(estimate) for estimate in told.summary().values()))
+    table = plain_table("task", ">mean sum", ">above 1", ">excess", ">spread, responses", ">spread, analyses")
+    for name, coherence in tasks.items():
+        table.add_row(escape(name), *(estimate_text(estimate) for estimate in coherence.summary().values()))
     out.print(table)
-    for name, told in tasks.items():
-        out.print(escape(f"{name}: {_counts(told.counts)}"), soft_wrap=True)
+    for name, coherence in tasks.items():
+        out.print(escape(f"{name}: {_counts(coherence.counts)}"), soft_wrap=True)
 
 
-def print_selection(found: Selection, precision: float) -> None:
+def print_selection(selection: Selection, precision: float) -> None:
     """Both checks of every task."""
     out = console()
-    for name, reason in found.left_out.items():
+    for name, reason in selection.left_out.items():
         out.print(escape(f"{name}: left out: {reason}"), soft_wrap=True)
-    for name, told in found.tasks.items():
-        for number, check in enumerate(told.checks, 1):
+    for name, answering in selection.tasks.items():
+        for number, check in enumerate(answering.checks, 1):
             where = f"{name}, chosen on half {number}, checked on half {3 - number}"
             out.print(escape(f"{where}: {check.verdict(precision)}"), soft_wrap=True)
-        out.print(escape(f"{name}: {_counts(told.counts)}"), soft_wrap=True)
+        out.print(escape(f"{name}: {_counts(answering.counts)}"), soft_wrap=True)
 
 
-def print_analyses(found: Mapping[str, Any]) -> None:
+def print_analyses(measured: Mapping[str, Any]) -> None:
     """Brier score and ECE of one confidence, and of the mean of all."""
     out = console()
-    for name, curves in found["tasks"].items():
+    for name, curves in measured["tasks"].items():
         for curve in curves:
             line = (
                 f"{name}: {curve['metric']} {curve['value'][0]:.3f} with one analysis,"
                 f" {curve['value'][-1]:.3f} with the mean of {curve['n'][-1]}"
             )
             out.print(escape(line), soft_wrap=True)
-        out.print(escape(f"{name}: {_counts(found['details'][name])}"), soft_wrap=True)
-    lost = found["responses without a closed answer"]
-    out.print(f"{lost:,} responses have no closed answer to go on from")
-    if refused := found["analyses refused"]:
+        out.print(escape(f"{name}: {_counts(measured['details'][name])}"), soft_wrap=True)
+    lost = measured["responses without a closed answer"]
+    out.print(f"{lost:,} responses have no closed answer to continue")
+    if refused := measured["analyses refused"]:
         out.print(f"{refused:,} analyses were refused; the same command asks for them again")

@@ -39,7 +39,7 @@ def download(
 ) -> Download:
     """The rows of one split of a dataset, from the cache or else from the hub.
 
-    ``instead`` ends the message where neither can be had: what the user can do without the hub.
+    ``instead`` ends the message where neither is available: what the user can do without the hub.
     """
     place = f"{config}/{split}" if config else split
     folder = cache_folder() / "hub" / hub_id.replace("/", "--") / place.replace("/", "--") / revision
@@ -94,7 +94,7 @@ def _stored(folder: Path) -> Path | None:
 
 def _store(folder: Path, commit: str, lines: Iterable[str]) -> Path:
     digest = hashlib.sha256()
-    # Its name holds its hash, known only at the end; till then it has one that nobody looks for.
+    # Its name holds its hash, known only at the end; until then it has another one.
     unnamed = folder / f"{commit}.{secrets.token_hex(4)}"
     with new_file(unnamed) as out:
         for line in lines:

@@ -45,8 +45,8 @@ def bare_question(problem: Problem) -> str:
 def overlap(a: list[Problem] | tuple[Problem, ...], b: list[Problem] | tuple[Problem, ...]) -> Overlap:
     """Every problem of ``b`` that asks what one of ``a`` does, letter by letter if there is such a one.
 
-    >>> found = overlap([Problem("a/1", "Who?", ("x",), "exact")], [Problem("b/7", "who", ("x",), "exact")])
-    >>> found.exact, found.normalised
+    >>> shared = overlap([Problem("a/1", "Who?", ("x",), "exact")], [Problem("b/7", "who", ("x",), "exact")])
+    >>> shared.exact, shared.normalised
     ((), (('a/1', 'b/7'),))
     """
     by_question: dict[str, str] = {}

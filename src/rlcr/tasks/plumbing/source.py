@@ -67,8 +67,8 @@ class SourceTable:
 def open_table(source: Source, split: str, data_dir: Path | None) -> SourceTable:
     """The table of a split, from ``data_dir`` or else from the hub."""
     names = source.files.get(split, ())
-    if data_dir is not None and (found := find_files(data_dir, names)):
-        return SourceTable(found, " + ".join(path.relative_to(data_dir).as_posix() for path in found))
+    if data_dir is not None and (files := find_files(data_dir, names)):
+        return SourceTable(files, " + ".join(path.relative_to(data_dir).as_posix() for path in files))
     place = data_dir or "a directory named by --data-dir or RLCR_DATA"
     instead = f"put the rows in {place} as {' or '.join(names)} ({', '.join(ENDINGS)})"
     download = hub.download(source.hub, source.config, source.splits[split], source.revision, instead=instead)
@@ -105,18 +105,7 @@ def given_data_dir(data_dir: Path | str | None) -> Path | None:
 def _rows(path: Path) -> Iterator[Row]:
     if path.suffix == ".json" and _begins_array(path):
         return _array_rows(path)
-    return read_rows(path, _parquet_columns(path) if path.suffix == ".parquet" else ())
-
-
-def _parquet_columns(path: Path) -> list[str]:
-    # read_rows reads only the columns it is asked for, and which ones there are differs by carrier.
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_schema(path).names
-    except (pa.ArrowException, OSError) as error:
-        raise RlcrError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from None
+    return read_rows(path, None)
 
 
 def _begins_array(path: Path) -> bool:
@@ -180,7 +169,7 @@ def cell(row: Row, *columns: str) -> Any:
 
 
 def text(row: Row, *columns: str) -> str:
-    """The same, where the cell must hold text. Only surrounding white space is dropped."""
+    """:func:`cell`, where it must hold text. Only surrounding white space is dropped."""
     value = cell(row, *columns)
     column = next(name for name in columns if name in row.cells)
     if isinstance(value, float) and math.isnan(value):

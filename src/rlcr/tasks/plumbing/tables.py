@@ -14,13 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from rlcr.errors import RlcrError, nearest
 from rlcr.problem import as_texts
 
 #: Called now and then with the share of the file that has been read, from 0 to 1.
 Progress = Callable[[float], None]
+
+T = TypeVar("T")
 
 _ROWS_A_TICK = 1000
 _PARQUET_BATCH = 1000
@@ -62,15 +64,25 @@ class Row:
             raise self.error(column, "an empty list; expected at least one text")
         return texts
 
+    def converted(self, column: str, convert: Callable[[Any], T]) -> list[T]:
+        """The samples of a cell, each converted; a ValueError names the cell."""
+        try:
+            return [convert(value) for value in self.samples(column)]
+        except ValueError as error:
+            raise self.error(column, str(error)) from None
+
     def error(self, column: str, problem: str) -> RlcrError:
         """The error that says what is wrong in which cell."""
         return RlcrError(f"{self.file}, line {self.line}, column {column}: {problem}")
 
 
-def read_rows(path: Path | str, columns: Sequence[str], *, progress: Progress | None = None) -> Iterator[Row]:
+def read_rows(
+    path: Path | str, columns: Sequence[str] | None, *, progress: Progress | None = None
+) -> Iterator[Row]:
     """Yield the rows of a file. Each must have all of ``columns``; a file without rows is an error.
 
-    The kind of file is told by its name: ``.csv``, ``.parquet``, and JSON Lines for ``.jsonl``,
+    Of Parquet only ``columns`` are read, or all of them for None.
+    The name says what kind of file it is: ``.csv``, ``.parquet``, and JSON Lines for ``.jsonl``,
     ``.ndjson`` and ``.json``; gzip by its content. In Parquet a "line" is the number of the row.
     """
     path = Path(path)
@@ -88,7 +100,7 @@ def read_rows(path: Path | str, columns: Sequence[str], *, progress: Progress | 
         raise RlcrError(f"{path}: cannot tell what kind of table this is; name it {known}")
     empty = True
     for row in readers[suffix](path, columns, progress):
-        for column in columns:
+        for column in columns or ():
             if column not in row.cells:
                 raise _no_column(f"{path}, line {row.line}", column, list(row.cells))
         empty = False
@@ -114,7 +126,7 @@ def _open_text(path: Path) -> Iterator[tuple[IO[str], IO[bytes]]]:
             yield text, raw
 
 
-def _jsonl(path: Path, _: Sequence[str], progress: Progress | None) -> Iterator[Row]:
+def _jsonl(path: Path, _: Sequence[str] | None, progress: Progress | None) -> Iterator[Row]:
     size = max(path.stat().st_size, 1)
     line = 0
     with _open_text(path) as (text, raw):
@@ -141,7 +153,7 @@ def _jsonl(path: Path, _: Sequence[str], progress: Progress | None) -> Iterator[
             raise RlcrError(f"{path}, line {line}: not JSON we can read: {error}") from None
 
 
-def _csv(path: Path, columns: Sequence[str], progress: Progress | None) -> Iterator[Row]:
+def _csv(path: Path, columns: Sequence[str] | None, progress: Progress | None) -> Iterator[Row]:
     size = max(path.stat().st_size, 1)
     csv.field_size_limit(2**31 - 1)  # completions are longer than the default of 128 KiB
     with _open_text(path) as (text, raw):
@@ -150,7 +162,7 @@ def _csv(path: Path, columns: Sequence[str], progress: Progress | None) -> Itera
             header = next(reader, [])
             if len(set(header)) < len(header):
                 raise RlcrError(f"{path}, line 1: two columns have the same name")
-            for column in columns:
+            for column in columns or ():
                 if header and column not in header:
                     raise _no_column(f"{path}, line 1", column, header)
             for count, values in enumerate(reader):
@@ -177,7 +189,7 @@ def _unreadable(path: Path, line: int, error: Exception) -> RlcrError:
     return RlcrError(f"{path}: cannot be read: {error}")
 
 
-def _parquet(path: Path, columns: Sequence[str], progress: Progress | None) -> Iterator[Row]:
+def _parquet(path: Path, columns: Sequence[str] | None, progress: Progress | None) -> Iterator[Row]:
     # pyarrow takes 0.2 s to import; most tables are JSONL.
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -185,11 +197,12 @@ def _parquet(path: Path, columns: Sequence[str], progress: Progress | None) -> I
     try:
         with pq.ParquetFile(path) as file:
             present = file.schema_arrow.names
-            for column in columns:
+            for column in columns or ():
                 if column not in present:
                     raise _no_column(str(path), column, present)
             line = 0
-            for batch in file.iter_batches(batch_size=_PARQUET_BATCH, columns=list(columns)):
+            wanted = None if columns is None else list(columns)
+            for batch in file.iter_batches(batch_size=_PARQUET_BATCH, columns=wanted):
                 for cells in batch.to_pylist():
                     line += 1
                     yield Row(path, line, cells)

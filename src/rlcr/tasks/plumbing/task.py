@@ -37,14 +37,15 @@ class TaskRequest:
         """How many problems to build at most; None for all."""
         return self.usual_size if self.size is None else self.size
 
-    def check_size(self, found: int) -> list[str]:
-        """A note when the usual size cannot be had, an error when a size that was asked for cannot."""
-        if self.size is not None and found < self.size:
+    def check_size(self, available: int) -> list[str]:
+        """A note when there are fewer than the usual size, an error when fewer than were asked for."""
+        if self.size is not None and available < self.size:
             raise RlcrError(
-                f"{self.task}: {self.size:,} problems asked for, but the {self.split} source holds {found:,}"
+                f"{self.task}: {self.size:,} problems asked for, but the {self.split} source holds"
+                f" {available:,}"
             )
-        if self.size is None and self.usual_size is not None and found < self.usual_size:
-            return [f"all {found:,} problems at hand instead of the paper's {self.usual_size:,}"]
+        if self.size is None and self.usual_size is not None and available < self.usual_size:
+            return [f"all {available:,} problems at hand instead of the paper's {self.usual_size:,}"]
         return []
 
     def problem(self, key: str | int, question: str, gold: tuple[str, ...], **extras: Any) -> Problem:
