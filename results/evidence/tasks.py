@@ -1,0 +1,300 @@
+"""The task families of the evidence: problems that a model of 135M parameters is sometimes right about.
+
+    python results/evidence/tasks.py runs/evidence/tasks
+
+For each family it writes ``train.jsonl``, ``validation.jsonl`` and ``test.jsonl`` (problem files: tasks by
+their paths) and ``warm-up.jsonl`` (rendered responses, which ``rlcr sft`` takes); beside them ``prompt.txt``,
+the system prompt of all families.
+
+chains     2 to 4 terms of 1 to 3 digits are added and subtracted (reasoning-gym's ``chain_sum``); worked out
+           one partial sum a line.
+backward   a word of 3 to 7 letters is spelled backward (reasoning-gym's ``spell_backward``); worked out
+           letter by letter.
+reading    a question of HotpotQA with one sentence. In half of the problems it holds the answer, in the other
+           half it is another sentence of the question's paragraphs: a reader can know that it does not know.
+           Worked out by quoting, or by saying that the text does not say. Needs the data, in the folder
+           ``RLCR_DATA`` or ``--data-dir``. Left out: yes and no, answers that the question holds already,
+           long questions and sentences.
+
+The same arguments give the same bytes. Splits share no question: test problems are drawn first, then
+validation, warm-up and train, each leaving out what was drawn before. A warm-up response is right, and its
+confidence is one of 0.5, 0.6, … 1.0 by chance: it says nothing, so that calibration is still to be learned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from reasoning_gym import create_dataset
+
+from rlcr.errors import RlcrError
+from rlcr.files import new_file
+from rlcr.problem import Problem
+from rlcr.prompts import Prompt, messages
+from rlcr.tasks.plumbing.problem_files import write_problems
+from rlcr.tasks.plumbing.seeded import rank, same_question_key, shuffled
+from rlcr.tasks.plumbing.source import SourceTable, cell, find_files, given_data_dir, text
+from rlcr.tasks.plumbing.tables import Row
+
+PROMPT = Prompt(
+    "prompt.txt",
+    "Reply as <think>steps</think><answer>result</answer><confidence>how sure, 0 to 1</confidence>",
+    "confidence",
+)
+METHOD = "rlcr-no-analysis"
+#: `rlcr sft` teaches no end; this is how responses end in SmolLM2's chat template.
+END = "<|im_end|>"
+
+#: In the order in which they are drawn: the test problems do not depend on how many others there are.
+SPLITS = ("test", "validation", "warm-up", "train")
+Sizes = Mapping[str, int]
+GYM_SIZES: Sizes = {"test": 500, "validation": 200, "warm-up": 800, "train": 4000}
+READING_SIZES: Sizes = {"test": 400, "validation": 200, "warm-up": 400, "train": 700}
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """A problem, and how it is worked out."""
+
+    problem: Problem
+    think: str
+
+
+Splits = dict[str, list[Worked]]
+
+
+# --- reasoning-gym ----------------------------------------------------------------------------------
+
+#: reasoning-gym draws problem i with seed + i, hence far apart.
+_SEEDS = {"train": 0, "warm-up": 1_000_000, "validation": 2_000_000, "test": 3_000_000}
+
+
+def chains(sizes: Sizes, data_dir: Path | None = None) -> Splits:
+    """Chains of additions and subtractions."""
+    settings = {"min_terms": 2, "max_terms": 4, "min_digits": 1, "max_digits": 3}
+    return _gym("chains", "chain_sum", settings, "math", _partial_sums, sizes)
+
+
+def backward(sizes: Sizes, data_dir: Path | None = None) -> Splits:
+    """Words spelled backward."""
+    settings = {"min_word_len": 3, "max_word_len": 7}
+    return _gym("backward", "spell_backward", settings, "exact", _letters, sizes)
+
+
+def _gym(
+    family: str,
+    dataset: str,
+    settings: Mapping[str, Any],
+    verifier: str,
+    work_out: Callable[[Mapping[str, Any]], str],
+    sizes: Sizes,
+) -> Splits:
+    seen: set[str] = set()
+    splits: Splits = {}
+    for split in SPLITS:
+        drawn: list[Worked] = []
+        # Short problems repeat; what is not used of so many draws is never made.
+        draws = create_dataset(dataset, size=10 * sizes[split], seed=_SEEDS[split], **settings)
+        for index in count():
+            if len(drawn) == sizes[split]:
+                break
+            one = draws[index]
+            key = same_question_key(one["question"])
+            if key not in seen:
+                seen.add(key)
+                problem = Problem(f"{family}/{split}/{index}", one["question"], (one["answer"],), verifier)
+                drawn.append(Worked(problem, work_out(one["metadata"])))
+        splits[split] = drawn
+    return splits
+
+
+def _partial_sums(metadata: Mapping[str, Any]) -> str:
+    first, *rest = metadata["expression"].split()
+    total = int(first)
+    lines = []
+    for sign, term in zip(rest[::2], rest[1::2], strict=True):
+        after = total + int(term) if sign == "+" else total - int(term)
+        lines.append(f"{total} {sign} {term} = {after}")
+        total = after
+    return "\n".join(lines)
+
+
+def _letters(metadata: Mapping[str, Any]) -> str:
+    return " ".join(metadata["word"])
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+_FILES = tuple(
+    f"hotpotqa/{name}"
+    for name in ("distractor_train", "distractor_dev", "fullwiki_dev_500", "distractor_mas")
+)
+#: Characters, so that a prompt has at most 160 tokens.
+_LONGEST_QUESTION, _LONGEST_SENTENCE, _LONGEST_ANSWER = 160, 200, 40
+_SHORTEST_SENTENCE = 30
+#: Words quoted before the answer.
+_QUOTED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A question with the sentence that holds its answer, and one that does not; each behind its title."""
+
+    id: str
+    question: str
+    answer: str
+    present: str
+    absent: str
+    quote: str
+
+
+def reading(sizes: Sizes, data_dir: Path | None = None) -> Splits:
+    """Questions with one sentence, that of the answer in every other problem."""
+    if data_dir is None:
+        raise RlcrError("reading: give the folder of HotpotQA with --data-dir or RLCR_DATA")
+    questions = sorted(_questions(data_dir), key=lambda one: rank("reading", one.question))
+    wanted = sum(sizes[split] // 2 for split in SPLITS)
+    if len(questions) < wanted:
+        raise RlcrError(f"reading: {wanted} questions wanted, {len(questions)} in {data_dir}; ask for fewer")
+    splits: Splits = {}
+    for split in SPLITS:
+        chosen, questions = questions[: sizes[split] // 2], questions[sizes[split] // 2 :]
+        both = [_reading_problem(split, one, present) for one in chosen for present in (True, False)]
+        splits[split] = shuffled(both, "reading", split)
+    return splits
+
+
+def _reading_problem(split: str, one: _Question, present: bool) -> Worked:
+    problem = Problem(
+        f"reading/{split}/{one.id}/{'with' if present else 'without'}",
+        f"{one.present if present else one.absent}\n\n{one.question}",
+        (one.answer,),
+        "exact",
+        extras={"present": present, "bare_question": one.question},
+    )
+    return Worked(problem, f"It says: {one.quote}" if present else "The text does not say.")
+
+
+def _questions(data_dir: Path) -> Iterator[_Question]:
+    seen: set[str] = set()
+    for name in _FILES:
+        for path in find_files(data_dir, (name,)):
+            for row in SourceTable((path,), path.name).rows():
+                key = same_question_key(text(row, "question"))
+                if key not in seen and (question := _read(row)):
+                    seen.add(key)
+                    yield question
+
+
+def _read(row: Row) -> _Question | None:
+    """The question of a row, or None where it cannot be used."""
+    question, answer = text(row, "question").strip(), text(row, "answer").strip()
+    if len(question) > _LONGEST_QUESTION or len(answer) > _LONGEST_ANSWER:
+        return None
+    if answer.lower() in ("yes", "no") or _holds(question, answer):
+        return None
+    name = text(row, "_id", "id", "task_id")
+    supporting, others = [], []
+    for title, number, sentence, supports in _sentences(row):
+        line = f"{title}: {sentence}"
+        if not _SHORTEST_SENTENCE <= len(sentence) <= _LONGEST_SENTENCE:
+            continue
+        if not _holds(line, answer):
+            others.append(line)
+        elif supports and (quote := _quote(sentence, answer)):
+            supporting.append((len(sentence), number, line, quote))
+    if not supporting or not others:
+        return None
+    *_, present, quote = min(supporting)
+    [absent, *_] = shuffled(others, "reading", name)
+    return _Question(name, question, answer, present, absent, quote)
+
+
+def _sentences(row: Row) -> Iterator[tuple[str, int, str, bool]]:
+    """Title, running number and text of each sentence, and whether it may support the answer.
+
+    One carrier names supporting paragraphs only, not sentences.
+    """
+    facts = cell(row, "supporting_facts", "support_titles")
+    whole = {fact for fact in facts if isinstance(fact, str)}
+    exact = {(fact[0], fact[1]) for fact in facts if not isinstance(fact, str)}
+    number = 0
+    for paragraph in cell(row, "context", "docs"):
+        if isinstance(paragraph, dict):
+            paragraph = (paragraph["title"], paragraph["sentences"])
+        title, sentences = paragraph
+        for index, sentence in enumerate(sentences):
+            number += 1
+            yield title.strip(), number, sentence.strip(), title in whole or (title, index) in exact
+
+
+def _holds(text: str, answer: str) -> bool:
+    return answer.lower() in text.lower()
+
+
+def _quote(sentence: str, answer: str) -> str:
+    """The answer as a whole word of the sentence, with some words before it; empty where it is none."""
+    match = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", sentence)
+    if match is None:
+        return ""
+    before = sentence[: match.start()].split()[-_QUOTED:]
+    return " ".join([*before, answer])
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+FAMILIES: dict[str, tuple[Callable[[Sizes, Path | None], Splits], Sizes]] = {
+    "chains": (chains, GYM_SIZES),
+    "backward": (backward, GYM_SIZES),
+    "reading": (reading, READING_SIZES),
+}
+
+
+def rendered(worked: Worked) -> dict[str, Any]:
+    """A line of warm-up data: the conversation, and a right response with a confidence drawn by chance."""
+    problem = worked.problem
+    confidence = (5 + rank("confidence", problem.id) % 6) / 10
+    parts = {"think": worked.think, "answer": problem.gold[0], "confidence": f"{confidence:.1f}"}
+    return {
+        "id": problem.id,
+        "method": METHOD,
+        "messages": messages(PROMPT, problem),
+        "completion": "".join(f"<{tag}>{part}</{tag}>" for tag, part in parts.items()) + END,
+    }
+
+
+def write_family(folder: Path, splits: Mapping[str, Sequence[Worked]]) -> None:
+    """The files of a family."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, drawn in splits.items():
+        if split == "warm-up":
+            with new_file(folder / "warm-up.jsonl") as out:
+                for worked in drawn:
+                    out.write((json.dumps(rendered(worked), ensure_ascii=False) + "\n").encode())
+        else:
+            write_problems(folder / f"{split}.jsonl", [worked.problem for worked in drawn])
+
+
+def main() -> None:
+    """Write all families, or those that are named."""
+    parser = argparse.ArgumentParser(description="Write the task families of the evidence.")
+    parser.add_argument("out", type=Path, help="folder to write to")
+    parser.add_argument("family", nargs="*", help=f"of {', '.join(FAMILIES)}; default: all")
+    parser.add_argument("--data-dir", type=Path, help="folder of local data sets (or RLCR_DATA)")
+    arguments = parser.parse_args()
+    for name in arguments.family or FAMILIES:
+        build, sizes = FAMILIES[name]
+        write_family(arguments.out / name, build(sizes, given_data_dir(arguments.data_dir)))
+        print(arguments.out / name)
+    (arguments.out / PROMPT.name).write_text(PROMPT.text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

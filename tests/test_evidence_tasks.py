@@ -1,0 +1,145 @@
+"""The task families of results/evidence: what the files promise."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rlcr.errors import RlcrError
+from rlcr.response import parse
+from rlcr.tasks import load
+from rlcr.tasks.plumbing.seeded import same_question_key
+from rlcr.training.sft import read_data
+from rlcr.verify import verify
+
+SCRIPT = Path(__file__).parents[1] / "results" / "evidence" / "tasks.py"
+SIZES = {"test": 40, "validation": 20, "warm-up": 30, "train": 60}
+FAMILIES = ("chains", "backward", "reading")
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    pytest.importorskip("reasoning_gym")
+    spec = importlib.util.spec_from_file_location("evidence_tasks", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["evidence_tasks"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["evidence_tasks"]
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def data_dir(family: str, request: pytest.FixtureRequest) -> Path | None:
+    """The shared data, without which only reading is skipped."""
+    return request.getfixturevalue("shared_data") if family == "reading" else None
+
+
+def build(script: ModuleType, family: str, data_dir: Path | None, sizes: dict[str, int] = SIZES) -> dict:
+    return script.FAMILIES[family][0](sizes, data_dir)
+
+
+def bare(problem) -> str:
+    return same_question_key(problem.extras.get("bare_question", problem.question))
+
+
+def test_files_are_the_same_each_time(
+    script: ModuleType, family: str, data_dir: Path | None, tmp_path: Path
+) -> None:
+    for folder in ("once", "again"):
+        script.write_family(tmp_path / folder, build(script, family, data_dir))
+    names = sorted(path.name for path in (tmp_path / "once").iterdir())
+    assert names == ["test.jsonl", "train.jsonl", "validation.jsonl", "warm-up.jsonl"]
+    for name in names:
+        assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    for split in ("train", "validation", "test"):
+        assert len(load(str(tmp_path / "once" / f"{split}.jsonl")).problems) == SIZES[split]
+
+
+def test_splits_share_no_id_and_no_question(script: ModuleType, family: str, data_dir: Path | None) -> None:
+    splits = build(script, family, data_dir)
+    assert {split: len(drawn) for split, drawn in splits.items()} == SIZES
+    ids = [worked.problem.id for drawn in splits.values() for worked in drawn]
+    assert len(set(ids)) == len(ids)
+    questions = [bare(worked.problem) for drawn in splits.values() for worked in drawn]
+    # Within a split, reading asks each question twice: with the answer's sentence and without.
+    assert len(set(questions)) == len(questions) // (2 if family == "reading" else 1)
+    by_split = [{bare(worked.problem) for worked in drawn} for drawn in splits.values()]
+    assert sum(map(len, by_split)) == len(set(questions))
+
+
+def test_test_problems_do_not_depend_on_the_other_sizes(
+    script: ModuleType, family: str, data_dir: Path | None
+) -> None:
+    few = build(script, family, data_dir, {**SIZES, "train": 10, "warm-up": 10})
+    assert few["test"] == build(script, family, data_dir)["test"]
+
+
+def test_golds_pass_their_verifier_and_warm_up_responses_are_right(
+    script: ModuleType, family: str, data_dir: Path | None
+) -> None:
+    splits = build(script, family, data_dir)
+    problems = [worked.problem for drawn in splits.values() for worked in drawn]
+    verdicts = verify(problems, [problem.gold[0] for problem in problems])
+    assert {verdict.outcome for verdict in verdicts} == {"correct"}
+    assert verify([problems[0]], ["something else"])[0].outcome == "wrong"
+    confidences = set()
+    for worked in splits["warm-up"]:
+        line = script.rendered(worked)
+        assert [turn["role"] for turn in line["messages"]] == ["system", "user"]
+        response = parse(line["completion"].removesuffix(script.END), "confidence")
+        assert response.well_formed
+        assert response.answer == worked.problem.gold[0]
+        assert response.part("think") == worked.think
+        confidences.add(response.confidence)
+    assert confidences == {0.5, 0.6, 0.7, 0.8, 0.9, 1.0}
+
+
+def test_the_warm_up_is_what_sft_reads(script: ModuleType, tmp_path: Path) -> None:
+    script.write_family(tmp_path, build(script, "chains", None))
+    rows, method = read_data(tmp_path / "warm-up.jsonl")
+    assert (len(rows), method) == (SIZES["warm-up"], "rlcr-no-analysis")
+
+
+def test_chains_are_worked_out_to_the_answer(script: ModuleType) -> None:
+    for worked in build(script, "chains", None)["train"]:
+        lines = worked.think.split("\n")
+        assert lines[-1].endswith(f" = {worked.problem.gold[0]}")
+        for line in lines:
+            left, right = line.split(" = ")
+            first, sign, second = left.split(" ")
+            assert int(first) + (1 if sign == "+" else -1) * int(second) == int(right)
+
+
+def test_reading_says_whether_the_answer_is_there(script: ModuleType, shared_data: Path) -> None:
+    splits = build(script, "reading", shared_data, {**script.READING_SIZES})
+    for drawn in splits.values():
+        present = [worked.problem.extras["present"] for worked in drawn]
+        assert sum(present) * 2 == len(drawn)
+        for worked in drawn:
+            problem = worked.problem
+            context = problem.question.removesuffix(problem.extras["bare_question"]).lower()
+            assert len(context) < len(problem.question)
+            assert (problem.gold[0].lower() in context) == problem.extras["present"]
+            assert problem.gold[0].lower() not in problem.extras["bare_question"].lower()
+            assert len(problem.question) <= 450
+            if problem.extras["present"]:
+                assert worked.think.endswith(problem.gold[0])
+
+
+def test_reading_needs_data(script: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(RlcrError, match="RLCR_DATA"):
+        script.reading(SIZES, None)
+    with pytest.raises(RlcrError, match="75 questions wanted, 0 in"):
+        script.reading(SIZES, tmp_path)
