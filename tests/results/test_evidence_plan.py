@@ -1,0 +1,90 @@
+"""The plan of the evidence: steps that can be made in their order, by commands and recipes that exist."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from results.evidence.__main__ import chosen_steps, run
+from results.evidence.plan import SEEDS, TASKS, Step, recipe_of, steps
+
+from rlcr.training.recipes import load_recipe
+
+STEPS = list(steps("somewhere/smollm2"))
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_every_step_comes_after_what_it_needs_and_nothing_is_made_twice() -> None:
+    before: set[str] = set()
+    for step in STEPS:
+        assert before.issuperset(step.needs), step.name
+        before.add(step.name)
+    assert len(before) == len(STEPS) == len({step.makes for step in STEPS})
+    trained = sum(len(seeds) for variants in SEEDS.values() for seeds in variants.values())
+    assert sum(step.command[:2] == ("rlcr", "train") for step in STEPS) == trained
+
+
+@pytest.mark.parametrize(
+    "step", [s for s in STEPS if s.command[1] in ("train", "warm-up")], ids=lambda step: step.name
+)
+def test_recipes_take_the_settings_of_their_step(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    _, _, recipe, *settings = step.command
+    overrides = dict(
+        setting.split("=", 1) for setting in settings if not setting.startswith("--") and "=" in setting
+    )
+    resolved = load_recipe(recipe, overrides)
+    assert resolved.recipe.method == "rlcr-short"
+    if step.command[1] == "train":
+        assert resolved.recipe.model == str(step.makes.parents[1] / "start" / "model")
+        assert resolved.recipe.warm_up is None
+
+
+@pytest.mark.parametrize("family", SEEDS)
+def test_what_is_trained_on_is_written_by_tasks(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    assert load_recipe(recipe_of(family)).recipe.task == str(TASKS / family / "train.jsonl")
+
+
+def make(path: Path, *needs: str, fails: bool = False) -> Step:
+    code = "import sys; sys.exit(3)" if fails else f"open({str(path)!r}, 'w')"
+    (path.parent / f"step_{path.name}.py").write_text(code)
+    return Step(path.name, (f"step_{path.name}",), path, needs)
+
+
+def test_what_is_missing_is_run_and_what_failed_holds_up_only_what_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "evidence").mkdir(parents=True)
+    chosen = [
+        make(tmp_path / "a"),
+        make(tmp_path / "b", fails=True),
+        make(tmp_path / "c", "a"),
+        make(tmp_path / "d", "b"),
+    ]
+    assert run(chosen, 2, float("inf")) == ["b"]
+    assert [step.done for step in chosen] == [True, False, True, False]
+    make(tmp_path / "b")
+    assert run(chosen, 1, float("inf")) == []
+    assert all(step.done for step in chosen)
+    assert [step.name for step in chosen_steps(chosen, "d")] == ["b", "d"]
+
+
+def test_the_list_runs_nothing(tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "results.evidence", "--list", "--only", "reading/rlcr-0"]
+    environment = {
+        "RLCR_SMOLLM2": "somewhere",
+        "PATH": "",
+        "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'src'}",
+    }
+    printed = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    names = [line.split("  ", 1)[1].strip() for line in printed.stdout.splitlines()]
+    assert names == [
+        "tasks",
+        "reading/start",
+        "reading/rlcr-0",
+        "eval reading/rlcr-0",
+        "samples reading/rlcr-0",
+    ]
+    assert not list(tmp_path.iterdir())
