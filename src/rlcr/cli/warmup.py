@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,7 +41,7 @@ def warm_up(
     from rlcr.training.warm_up import warm_up as run
 
     with _resumable(out):
-        run(resolved, out, resume=resume, data_dir=data_dir, say=print)
+        run(resolved, out, resume=resume, data_dir=data_dir, say=partial(print, flush=True))
     if is_main():
         print(f"{out / training.MODEL}: give model={out / training.MODEL} to `rlcr train`")
 

@@ -5,15 +5,18 @@ outside the scatter of the updates themselves: a run with 8 completions an updat
 Each kind of warning is given once, and again only after the run has recovered from it.
 
 The state follows from the lines of ``updates.jsonl`` alone: observing them again restores it.
+
+A run that cannot begin is not warned but stopped (:func:`nothing_well_formed`).
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rlcr.training.rollouts import Rollout
 from rlcr.verify.verdict import unscorable_warning
 
 # Updates in a mean of accuracy or reward. Prompts differ in difficulty, so these are the noisiest.
@@ -45,6 +48,20 @@ ENTROPY_GONE = 0.005
 # … or below this share of its start, if it is low in itself: a base model that begins at 2 nats, most of them
 # spent on finding the format, is well at 0.1.
 ENTROPY_SHARE, ENTROPY_LOW = 0.05, 0.05
+
+
+def nothing_well_formed(rollouts: Sequence[Rollout]) -> str:
+    """What to say where no response of the first update is well-formed; else empty.
+
+    All rewards are equal then, so that the run would go on for ever without learning anything.
+    """
+    if any(rollout.well_formed for rollout in rollouts):
+        return ""
+    [(fault, times)] = Counter(rollout.fault for rollout in rollouts).most_common(1)
+    return (
+        f"none of the {len(rollouts):,} responses of the first update is well-formed ({fault}: {times:,} of"
+        " them), so that there is nothing to learn from"
+    )
 
 
 class _Trend:

@@ -31,7 +31,7 @@ from rlcr.sample import Request, Sampling
 from rlcr.sample.local import LocalSampler
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import Rollout
-from rlcr.training.update import Batch, Example, Learner, Updated, update
+from rlcr.training.update import Batch, Examiner, Example, Learner, Updated, update
 from rlcr.verify import Grading
 
 #: Called after each update with its completions, in group order, and the numbers that the optimiser logged.
@@ -59,6 +59,7 @@ class CalibrationTrainer(GRPOTrainer):
         reward: Reward,
         examples: Sequence[Example],
         observe: Observer,
+        examine: Examiner = lambda update, rollouts: None,
         epochs_done: int = 0,
         grading: Grading = "strict",
         **trl: Any,
@@ -104,6 +105,7 @@ class CalibrationTrainer(GRPOTrainer):
             tokenizer=self.processing_class,
             ends=frozenset({*self.eos_token_ids, self.processing_class.pad_token_id}),
             verifies_early=ours and self.accelerator.device.type != "cpu",
+            examine=examine,
         )
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:

@@ -29,7 +29,7 @@ from rlcr.sample.loading import load, load_tokenizer
 from rlcr.tasks import TASKS, TaskSet
 from rlcr.training.card import write_card
 from rlcr.training.checkpoint import CHECKPOINTS, last_whole, mark_whole, step_of
-from rlcr.training.collapse import CollapseWatch
+from rlcr.training.collapse import CollapseWatch, nothing_well_formed
 from rlcr.training.data import PreparedData, check_positions, load_held_out, load_problems, prepare_problems
 from rlcr.training.embedded import EMBEDDED, build
 from rlcr.training.grpo import CalibrationTrainer
@@ -48,7 +48,7 @@ from rlcr.training.recipes.checks import (
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
 from rlcr.training.saving import BEST, MODEL, lora_config, save_model
-from rlcr.training.update import Example, NothingWellFormed
+from rlcr.training.update import Example
 from rlcr.training.warm_up import warmed_start
 
 TRAINING = "training.json"
@@ -124,12 +124,18 @@ def _train(
     examples = [Example(*pair) for pair in zip(data.problems, data.prompts, strict=True)]
     total = recipe.total_updates(len(examples))
     journal = _Journal(out, recipe, task_set, done, main)
+
+    def examine(update: int, rollouts: list[Rollout]) -> None:
+        if update == 1 and (what := nothing_well_formed(rollouts)):
+            raise RlcrError(f"{what}: {_format_hint(resolved, warmed=start != recipe.model)}")
+
     trainer = CalibrationTrainer(
         model,
         recipe=recipe,
         reward=reward_of(recipe),
         examples=examples,
         observe=journal.observe,
+        examine=examine,
         epochs_done=done // (len(examples) // recipe.prompts),
         args=args,
         train_dataset=dataset(examples),
@@ -146,8 +152,6 @@ def _train(
         journal.begin(total)
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        except NothingWellFormed as error:
-            raise RlcrError(f"{error}: {_format_hint(resolved, warmed=start != recipe.model)}") from None
         finally:
             journal.close()
     else:  # all updates were made, and perhaps the model was not yet saved; the loop would make one more

@@ -8,8 +8,6 @@
     passes   what goes through the model together: as little as need be, in as few passes as memory allows
     loss     the policy gradient, with entropy bonus and KL term where asked for; backward, pass by pass
 
-The first update stops where no response is well-formed, before any weight has changed.
-
 What GRPO usually has and this leaves out: division by the group's standard deviation (it makes models
 overconfident), and ratio clipping (each batch is used once, so the ratio is 1). The loss divides by the
 active tokens of the whole update, over all passes and processes, so that the update does not depend on how
@@ -21,7 +19,6 @@ in four places: the rewards of a group, the active tokens, the number of passes,
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -80,6 +77,9 @@ class Batch:
         return [(self.first + row) % self.group for row in range(len(self.examples))]
 
 
+#: Told the number of an update and its completions, of all processes, before anything is learned from them.
+Examiner = Callable[[int, list[Rollout]], None]
+
 #: Samples a batch: yields (row, tokens of its completion) as they are finished, in any order.
 Sampler = Callable[[Batch], Iterator[tuple[int, list[int]]]]
 
@@ -103,6 +103,8 @@ class Learner:
     """Tokens that end a response."""
     verifies_early: bool
     """Whether answers are verified while others are still being sampled."""
+    examine: Examiner = lambda update, rollouts: None
+    """May raise, and so end the run before its weights change."""
 
     def everywhere(self, number: int) -> torch.Tensor:
         """A number of this process, gathered from all."""
@@ -164,10 +166,6 @@ class Updated:
     """Of passes that only fill up."""
 
 
-class NothingWellFormed(RlcrError):
-    """The first update has no well-formed response: all rewards are equal, and nothing can be learned."""
-
-
 def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
     """One update, from prompts to the gradient; the optimiser's step comes after it.
 
@@ -178,8 +176,8 @@ def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
         sampled = sample(learner, batch, verdicts)
         # Reward of a response: the weighted sum of its parts, such as format, correctness, calibration.
         scored = score(learner, sampled, verdicts)
-    if batch.update == 1:
-        check_well_formed(scored.rollouts)
+    # Nothing has changed yet, and all processes have the same rollouts: whoever watches may end the run here.
+    learner.examine(batch.update, scored.rollouts)
     # Advantage of a token: the parts of the reward that act on it, each minus its mean in the group.
     samples = credit(learner, scored)
     # Weight of a token: 1 / number of tokens that count in the whole update.
@@ -242,16 +240,6 @@ def score(learner: Learner, sampled: SampledBatch, verdicts: EarlyVerdicts) -> S
         truncated=sampled.truncated,
     )
     return ScoredBatch(sampled, scored.responses, spans, gather_object(own))
-
-
-def check_well_formed(rollouts: Sequence[Rollout]) -> None:
-    """Raise if no response of an update is well-formed. Every process has all of them, so that all agree."""
-    if not any(rollout.well_formed for rollout in rollouts):
-        [(fault, times)] = Counter(rollout.fault for rollout in rollouts).most_common(1)
-        raise NothingWellFormed(
-            f"none of the {len(rollouts):,} responses of the first update is well-formed ({fault}:"
-            f" {times:,} of them), so that there is nothing to learn from"
-        )
 
 
 # --- credit -----------------------------------------------------------------------------------------
