@@ -5,10 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from results.evidence import tasks
 from results.evidence.__main__ import chosen_steps, run
 from results.evidence.plan import SEEDS, TASKS, Step, recipe_of, steps
 
-from rlcr.training.recipes import load_recipe
+from rlcr.training.recipes import load_recipe, parse_override
 
 STEPS = list(steps("somewhere/smollm2"))
 REPOSITORY = Path(__file__).parents[2]
@@ -24,15 +25,26 @@ def test_every_step_comes_after_what_it_needs_and_nothing_is_made_twice() -> Non
     assert sum(step.command[:2] == ("rlcr", "train") for step in STEPS) == trained
 
 
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the recipes and small problem files: which problems they hold does not matter here."""
+    folder = tmp_path_factory.mktemp("repository")
+    (folder / "results").symlink_to(REPOSITORY / "results")
+    problems = tasks.chains({"test": 1, "validation": 1, "warm-up": 1, "train": 1})
+    for family in SEEDS:
+        tasks.write_family(folder / TASKS / family, problems)
+    return folder
+
+
 @pytest.mark.parametrize(
     "step", [s for s in STEPS if s.command[1] in ("train", "warm-up")], ids=lambda step: step.name
 )
-def test_recipes_take_the_settings_of_their_step(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(REPOSITORY)
+def test_recipes_take_the_settings_of_their_step(
+    step: Step, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
     _, _, recipe, *settings = step.command
-    overrides = dict(
-        setting.split("=", 1) for setting in settings if not setting.startswith("--") and "=" in setting
-    )
+    overrides = dict(parse_override(setting) for setting in settings if "=" in setting)
     resolved = load_recipe(recipe, overrides)
     assert resolved.recipe.method == "rlcr-short"
     if step.command[1] == "train":
@@ -41,8 +53,10 @@ def test_recipes_take_the_settings_of_their_step(step: Step, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("family", SEEDS)
-def test_what_is_trained_on_is_written_by_tasks(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(REPOSITORY)
+def test_what_is_trained_on_is_written_by_tasks(
+    family: str, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
     assert load_recipe(recipe_of(family)).recipe.task == str(TASKS / family / "train.jsonl")
 
 
