@@ -267,7 +267,12 @@ def test_a_run_of_another_format_is_refused_in_one_line(tmp_path: Path, stored: 
     run = json.loads((folder / "run.json").read_text())
     run = run | {"format": stored} if stored else {name: run[name] for name in ("settings", "graded")}
     (folder / "run.json").write_text(json.dumps(run))
-    for command in (["rescore", str(folder)], ["metrics", str(folder)], ["vote", str(folder)]):
+    for command in (
+        ["rescore", str(folder)],
+        ["metrics", str(folder)],
+        ["vote", str(folder)],
+        ["report", str(folder)],
+    ):
         result = CliRunner().invoke(app, command)
         assert isinstance(result.exception, RlcrError)
         assert f"a run of format {stored or 1}, and this version of rlcr reads format 2" in str(

@@ -10,7 +10,7 @@ from typing import Any
 
 from rlcr.evaluate.results import measure_records
 from rlcr.runs.record import FORMAT, from_cells
-from rlcr.runs.stamps import write_derived
+from rlcr.runs.stamps import stamp, write_derived
 from rlcr.runs.store import PROBLEMS, RECORDS, RESULTS, RUN, open_run
 
 TEXT = (
@@ -131,7 +131,7 @@ def write_run(
         file.writelines(json.dumps(p, ensure_ascii=True) + "\n" for p in problems)
     if results:
         measured = measure_records(map(from_cells, records), settings, resamples=resamples).to_dict()
-        (folder / RESULTS).write_text(json.dumps(measured))
+        write_derived(open_run(folder), RESULTS, measured, stamp(open_run(folder)))
     return folder
 
 
@@ -312,4 +312,4 @@ ARTEFACTS: dict[str, Any] = {
 def write_artefacts(folder: Path, artefacts: Mapping[str, Any] = ARTEFACTS) -> None:
     """Files as other commands derive them from the records of a run."""
     for name, value in artefacts.items():
-        write_derived(open_run(folder), name, value)
+        write_derived(open_run(folder), name, value, stamp(open_run(folder)))

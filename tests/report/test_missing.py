@@ -22,6 +22,7 @@ from tests.report.run_folders import (
 
 from rlcr.report.page import make_report, render, write_files
 from rlcr.report.reading import read_runs
+from rlcr.runs.record import FORMAT
 
 
 def no_results(folder: Path) -> None:
@@ -154,7 +155,10 @@ def test_no_file_makes_it_fall(tmp_path: Path, seed: int) -> None:
                 lines = [json.dumps(spoil(json.loads(line), rng)) for line in text.splitlines()]
                 path.write_text("\n".join(lines) + "\n")
             else:
-                path.write_text(json.dumps(spoil(json.loads(text), rng)))
+                spoiled = spoil(json.loads(text), rng)
+                if path.name == "run.json" and isinstance(spoiled, dict):
+                    spoiled["format"] = FORMAT  # another one is refused
+                path.write_text(json.dumps(spoiled))
         page = page_of(tmp_path / "run", tmp_path / "fine", tmp_path / "training")
         page.encode()
         embedded(page)

@@ -4,16 +4,21 @@ import json
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.confidence.colour_runs import colour_run
+from tests.confidence.colour_runs import colour_run, raw, write_run
 
 from rlcr.confidence.comparison import compare_columns
 from rlcr.confidence.sources import Options, add_column
+from rlcr.errors import RlcrError
+from rlcr.evaluate.results import load_results
 from rlcr.evaluate.run import rescore
+from rlcr.many import selective
 from rlcr.many.coherence import coherence
 from rlcr.many.selective import select
 from rlcr.many.vote import vote
+from rlcr.problem import Problem
 from rlcr.report.page import make_report, render
 from rlcr.report.reading import read_runs
 from rlcr.runs.stamps import MADE_FROM, stale_files
@@ -81,7 +86,7 @@ def test_a_file_made_of_a_column_is_stale_when_the_column_is(run: Path) -> None:
     path = run / "confidence" / "agreement.jsonl"
     path.write_text(path.read_text().replace("1.0}", "0.5}", 1))
     why = stale_files(open_run(run))
-    assert list(why) == DERIVED
+    assert list(why) == ["results.json", *DERIVED]
     assert "confidence/agreement-platt.jsonl, of which it was made, is stale" in why["voting.json"]
 
 
@@ -102,6 +107,46 @@ def test_a_stamp_that_names_files_elsewhere_or_itself_is_only_stale(run: Path) -
     column.write_text(json.dumps(made))
     path.write_text(json.dumps(stored))
     assert "voting.json" not in stale_files(open_run(run))
+
+
+def test_another_verifier_makes_votes_stale_though_no_verdict_changes(tmp_path: Path) -> None:
+    """It decides which answers are equal: 1/2 and 0.5 are one vote or two."""
+    problem = Problem("q", "How much?", ("5",), "exact")
+    texts = [f"<think>t</think><answer>{a}</answer><confidence>0.5</confidence>" for a in ("1/2", "0.5", "5")]
+    run = write_run(tmp_path / "run", [raw("q", n, text) for n, text in enumerate(texts)], [problem])
+    vote(run, subsets=5)
+    verdicts = [record.verdict for record in open_run(run).records()]
+    rescore(run, verifier="math")
+    assert [record.verdict for record in open_run(run).records()] == verdicts
+    assert "voting.json" in stale_files(open_run(run))
+
+
+def test_records_that_change_while_a_file_is_made_make_it_stale(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow_selection(*arguments: Any, **options: Any) -> selective.TaskSelection:
+        change_a_gold(run)
+        rescore(run)
+        return selection(*arguments, **options)
+
+    selection = selective.task_selection
+    monkeypatch.setattr(selective, "task_selection", slow_selection)
+    select(run, 0.5)
+    assert "selective.json" in stale_files(open_run(run))
+
+
+def test_results_of_other_records_are_not_read(run: Path) -> None:
+    """As a crash between the writing of the records and that of the results leaves them."""
+    rescore(run)
+    assert load_results(run)
+    path = run / "records.jsonl"
+    path.write_text(path.read_text().replace('"verdict": "wrong"', '"verdict": "correct"'))
+    with pytest.raises(RlcrError, match=r"results.json: stale: answers, .*`rlcr rescore .*` writes it again"):
+        load_results(run)
+    assert any("results.json is left out, for it is stale" in note for note in read_runs([run]).notes)
+    rescore(run)
+    assert load_results(run)
+    assert not any("results.json" in note for note in read_runs([run]).notes)
 
 
 def test_a_file_without_a_stamp_is_not_trusted(run: Path) -> None:

@@ -1,5 +1,6 @@
 """A run on disk: full disks, two writers, broken files."""
 
+import json
 import resource
 import subprocess
 import sys
@@ -7,13 +8,19 @@ from pathlib import Path
 
 import pytest
 from tests.command import rlcr
+from tests.confidence.colour_runs import raw
 from tests.evaluate.capitals import capitals, comparable, good_reply, needy_reply
 from tests.servers import ModelServer
+from typer.testing import CliRunner
 
+from rlcr.cli import app
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
+from rlcr.evaluate.grade import grade
 from rlcr.evaluate.results import load_results
-from rlcr.runs.store import Appender, Run, locked
+from rlcr.problem import Problem
+from rlcr.runs.record import from_cells, to_line
+from rlcr.runs.store import Appender, Run, create_run, locked
 
 
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path) -> None:
@@ -89,3 +96,24 @@ def test_an_appender_says_what_it_could_not_write() -> None:
     with pytest.raises(RlcrError, match="/dev/full: cannot be written: No space left"):
         file.write([{"id": 1}])
     file.close()
+
+
+def test_a_record_is_what_it_was_when_it_is_read_again(tmp_path: Path) -> None:
+    texts = ["<think>t</think><answer>yes</answer><confidence>0.5</confidence>", "yes, <answer>yes</answer>"]
+    records = [raw("q", n, text, unrepaired=("confidence",)) for n, text in enumerate(texts)]
+    graded = grade(records, [Problem("q", "?", ("yes",), "exact")] * 2, "strict", None)
+    assert [from_cells(json.loads(to_line(record))) for record in graded] == graded
+    assert graded[1].leniencies
+    cells = json.loads(to_line(graded[0]))
+    for name, value in (("confidence", "high"), ("confidence", True), ("verdict", "right"), ("sample", "0")):
+        with pytest.raises(ValueError, match="not a record|none of correct, wrong"):
+            from_cells({**cells, name: value})
+
+
+@pytest.mark.parametrize("command", ["vote", "select", "rescore", "metrics", "coherence"])
+def test_a_folder_of_another_command_is_not_taken_for_an_evaluation(tmp_path: Path, command: str) -> None:
+    """As `rlcr warm-up` and `rlcr sft-data` write them."""
+    create_run(tmp_path / "run", {"kind": "warm-up"}, {}, {})
+    result = CliRunner().invoke(app, [command, str(tmp_path / "run")])
+    assert isinstance(result.exception, RlcrError)
+    assert "not a run of `rlcr eval`" in str(result.exception)

@@ -21,9 +21,16 @@ from rlcr.errors import RlcrError
 from rlcr.metrics import Difference, Estimate
 from rlcr.metrics.bootstrap import Resampled, question_weights
 from rlcr.metrics.within import NO_PAIRS, within_question
-from rlcr.runs.columns import VERBALISED, column_files, column_names, fresh_columns, provenance
+from rlcr.runs.columns import (
+    VERBALISED,
+    column_files,
+    column_names,
+    fresh_columns,
+    provenance,
+    stamp_columns,
+)
 from rlcr.runs.stamps import write_derived
-from rlcr.runs.store import COMPARISON
+from rlcr.runs.store import COMPARISON, open_run
 
 #: Written into the run.
 MEASURED = ("auroc", "brier", "brier_skill", "ece")
@@ -72,6 +79,7 @@ class ColumnComparison:
 
 def compare_columns(folder: Path, *, resamples: int = 1000) -> ColumnComparison:
     """Measure every column of a run and write ``columns.json``."""
+    made_from = stamp_columns(open_run(folder))
     rows = read_rows(folder)
     if not rows.scored.any():
         raise RlcrError(f"{folder}: no record has a verdict, so that no confidence can be measured")
@@ -86,7 +94,8 @@ def compare_columns(folder: Path, *, resamples: int = 1000) -> ColumnComparison:
             tasks[task] = [_measured(rows, columns, name, chosen, resamples) for name in names]
     notes = [f"{name}: {why}" for name, why in stale.items()]
     comparison = ColumnComparison(tasks, tuple(notes))
-    write_derived(rows.run, COMPARISON, comparison.to_dict(), column_files(*stored))
+    left_out = column_files(*stale)
+    write_derived(rows.run, COMPARISON, comparison.to_dict(), made_from, without=left_out)
     return comparison
 
 

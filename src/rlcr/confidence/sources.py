@@ -15,9 +15,10 @@ from rlcr.confidence.rows import Rows, column_provenance, cost, read_rows
 from rlcr.errors import RlcrError, nearest
 from rlcr.evaluate import write_results
 from rlcr.metrics.recalibration import RECALIBRATIONS
-from rlcr.runs.columns import HELD, VERBALISED, Column, check_name, provenance, write_column
+from rlcr.runs.columns import HELD, VERBALISED, Column, check_name, column_files, provenance, write_column
 from rlcr.runs.record import Key
-from rlcr.runs.store import locked
+from rlcr.runs.stamps import stamp
+from rlcr.runs.store import locked, open_run
 from rlcr.tasks.plumbing.tables import Row, as_confidence
 from rlcr.tasks.plumbing.tables import read_rows as table_rows
 
@@ -81,12 +82,15 @@ def add_columns(
                 f"a column is not made of itself: give it a name other than {options.of} with --as"
             )
     _check_used(sources, options)
-    rows = read_rows(folder)
+    open_run(folder)  # a misspelt folder must not be made by locking it
     added: list[Added] = []
     with locked(folder):
+        rows = read_rows(folder)
         for column_name, source in zip(names, sources, strict=True):
+            made_from = stamp(rows.run, column_files(options.of) if source in RECALIBRATIONS else ())
             column, origin = SOURCES[source](rows, options)
-            added.append(Added(column_name, write_column(rows.run, column_name, column, origin), origin))
+            path = write_column(rows.run, column_name, column, origin, made_from)
+            added.append(Added(column_name, path, origin))
         write_results(rows.run)
     return added
 

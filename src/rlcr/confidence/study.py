@@ -32,7 +32,8 @@ from rlcr.confidence.classifier import (
 from rlcr.confidence.rows import Rows, folds_of, read_rows
 from rlcr.errors import RlcrError, nearest
 from rlcr.metrics import Estimate
-from rlcr.runs.stamps import write_derived
+from rlcr.runs.stamps import stamp, write_derived
+from rlcr.runs.store import open_run
 
 RECIPE = Path(__file__).parent / "analysis-classifiers.yaml"
 SIZES = "classifier_sizes.json"
@@ -93,7 +94,9 @@ def load_study(path: Path | None = None) -> Study:
 
 def run_study(baseline: Path, analysis: Path, out: Path, study: Study) -> list[SizeResult]:
     """Train what is not in ``out`` yet, measure, and write the numbers into both runs."""
-    runs = {"baseline": read_rows(baseline), "analysis": read_rows(analysis)}
+    folders = {"baseline": baseline, "analysis": analysis}
+    stamps = {name: stamp(open_run(folder)) for name, folder in folders.items()}
+    runs = {name: read_rows(folder) for name, folder in folders.items()}
     # Cut by both runs' questions together, so that a question is on the same side in both.
     every = sorted({question for rows in runs.values() for question in rows.questions})
     test = {q for q, fold in zip(every, folds_of(every, study.test, seed=2), strict=True) if fold == 0}
@@ -112,7 +115,7 @@ def run_study(baseline: Path, analysis: Path, out: Path, study: Study) -> list[S
                 train_classifier(learning, model, folder, settings, resume=folder.exists())
             sizes.append(_measure(measured, folder, name, model))
         results += sizes
-        write_derived(rows.run, SIZES, _figure(rows, sizes, study))
+        write_derived(rows.run, SIZES, _figure(rows, sizes, study), stamps[name])
     return results
 
 

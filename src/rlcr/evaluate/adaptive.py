@@ -27,7 +27,8 @@ from rlcr.many.stopping import Rule, final_votes
 from rlcr.metrics.bootstrap import question_weights, ratio
 from rlcr.problem import Problem
 from rlcr.runs.record import Key
-from rlcr.runs.store import ADAPTIVE, Run, open_run, write_whole
+from rlcr.runs.stamps import stamp, write_derived
+from rlcr.runs.store import ADAPTIVE, Run, open_run
 from rlcr.sample import Sampler
 
 
@@ -90,6 +91,7 @@ def _unsafe(problems: list[Problem], run: Run, rule: Rule, samples: int, memory:
 
 def write_adaptive(run: Run) -> dict[str, Any]:
     """Measure the voted answers of an adaptive run, and note that it is finished."""
+    made_from = stamp(run)
     rule = Rule(**run.settings["adaptive"])
     failed = Counter(name for name, _ in run.failures())
     tasks = {}
@@ -109,7 +111,7 @@ def write_adaptive(run: Run) -> dict[str, Any]:
             "unscorable": float((1 - scorable).sum()),
         }
     measured = {"rule": rule.to_dict(), "tasks": tasks}
-    write_whole(run.folder / ADAPTIVE, json.dumps(measured, indent=2) + "\n")
+    write_derived(run, ADAPTIVE, measured, made_from)
     return measured
 
 

@@ -34,7 +34,7 @@ def export(folder: Path, out: Path) -> list[Path]:
             task: {_NAMES.get(m, m): m in ("accuracy", "auroc") for m in _METRICS}
             for task in measured["tasks"]
         },
-        "config": {"model": "rlcr", "model_args": run.settings["model"], "limit": run.settings["limit"]},
+        "config": {"model": "rlcr", "model_args": run.settings["model"], "limit": run.settings.get("limit")},
         "configs": {task: run.settings["tasks"][task] for task in measured["tasks"]},
         "model_name": run.settings["model"],
     }
@@ -85,7 +85,7 @@ def _samples(run: Run, task: str) -> Any:
             "resps": [[record.text]],
             "filtered_resps": [record.answer],
             "prompt_hash": record.prompt_sha256,
-            "acc": bool(record.correct),
+            "acc": record.correct,
             "confidence": record.confidence,
             "verdict": record.verdict,
         }

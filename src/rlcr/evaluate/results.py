@@ -15,6 +15,7 @@ from rlcr.metrics.measurement import GradedSamples, Measurement
 from rlcr.metrics.tables import Cell, Heading, Table, estimate_text, text_headings
 from rlcr.runs.columns import held_confidences, read_column
 from rlcr.runs.record import Key, Record
+from rlcr.runs.stamps import records_hash, why_stale
 from rlcr.runs.store import RESULTS, open_run
 from rlcr.verify.verdict import unscorable_warning
 
@@ -261,16 +262,19 @@ def _row(
 
 
 def load_results(folder: Path) -> dict[str, Any]:
-    """The results that a finished run wrote."""
+    """The results that a finished run wrote; an error where its records have changed since."""
     path = folder / RESULTS
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        results = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RlcrError(
             f"{folder}: has no {RESULTS}; finish it with --resume, or `rlcr rescore` it"
         ) from None
     except ValueError:
         raise RlcrError(f"{path}: not whole JSON; `rlcr rescore {folder}` writes it again") from None
+    if why := why_stale(folder, results, records_hash(open_run(folder))):
+        raise RlcrError(f"{path}: stale: {why}; `rlcr rescore {folder}` writes it again")
+    return results
 
 
 def run_samples(folder: Path, confidence: str) -> GradedSamples:

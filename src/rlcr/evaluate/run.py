@@ -26,9 +26,9 @@ from rlcr.many.stopping import Rule
 from rlcr.metrics.tables import latex, markdown
 from rlcr.problem import Problem
 from rlcr.prompts import Prompt, load_prompt
-from rlcr.runs.columns import fresh_columns
+from rlcr.runs.columns import column_files, fresh_columns, stamp_columns
 from rlcr.runs.record import to_line
-from rlcr.runs.stamps import stale_files
+from rlcr.runs.stamps import stale_files, write_derived
 from rlcr.runs.store import (
     PROBLEMS,
     RECORDS,
@@ -216,18 +216,19 @@ def write_results(run: Run) -> Results:
     """
     if run.settings.get("adaptive"):
         write_adaptive(run)
+    made_from = stamp_columns(run)
     columns, stale = fresh_columns(run)
     for name, why in stale.items():
         log.warning("%s: confidence column %s is left out: %s", run.folder, name, why)
-    for name, why in stale_files(run).items():
-        log.warning("%s: %s is %s", run.folder, name, why)
     results = measure_records(
         run.independent_records(), run.described, columns, failures=run.independent_failures()
     )
-    write_whole(run.folder / RESULTS, json.dumps(results.to_dict(), indent=2) + "\n")
+    write_derived(run, RESULTS, results.to_dict(), made_from, without=column_files(*stale))
     table = results_table(results)
     write_whole(run.folder / "results.md", markdown(table))
     write_whole(run.folder / "results.tex", latex(table))
+    for name, why in stale_files(run).items():
+        log.warning("%s: %s is %s", run.folder, name, why)
     return results
 
 

@@ -28,7 +28,7 @@ from rlcr.many.ensembling import measure_analyses
 from rlcr.prompts import Prompt, messages
 from rlcr.response import get_format, parse
 from rlcr.runs.record import Sampled
-from rlcr.runs.stamps import write_derived
+from rlcr.runs.stamps import stamp, write_derived
 from rlcr.runs.store import RUN, Appender, Key, Run, drop_torn_line, locked, open_run, read_lines, write_whole
 from rlcr.sample import Completion, Refused, Request, Sampler, Sampling, stretches
 from rlcr.sample.opening import Access, Stored, Typed, open_sampler
@@ -88,10 +88,11 @@ def sample_analyses(
             # The measurements of earlier analyses stay until there are new ones.
             write_whole(folder / SETTINGS, json.dumps(before | {"settings": settings}, indent=1) + "\n")
             refused = _sample(run, begun, settings, sampler, progress)
+        made_from = stamp(run, [ANALYSES])
         measured = {"settings": settings, **measure_analyses(run, read_analyses(run))}
         measured["responses without a closed answer"] = lost
         measured["analyses refused"] = refused
-        write_derived(run, SETTINGS, measured, [ANALYSES])
+        write_derived(run, SETTINGS, measured, made_from)
         return measured
 
 

@@ -28,7 +28,7 @@ from rlcr.many.pool import Pool, read_pools
 from rlcr.metrics import Estimate
 from rlcr.metrics.bootstrap import question_weights, ratio
 from rlcr.runs.columns import VERBALISED, column_files
-from rlcr.runs.stamps import write_derived
+from rlcr.runs.stamps import stamp, write_derived
 from rlcr.runs.store import open_run
 
 COHERENCE = "coherence.json"
@@ -98,7 +98,9 @@ class TaskCoherence:
 def coherence(folder: Path, *, confidence: str = VERBALISED) -> dict[str, TaskCoherence]:
     """Compute all of it for a finished run and write coherence.json into its folder. Nothing is sampled."""
     run = open_run(folder)
-    analyses = read_analyses(run) if confidence == VERBALISED else {}
+    used = [ANALYSES] if confidence == VERBALISED else []
+    made_from = stamp(run, [*column_files(confidence), *used])
+    analyses = read_analyses(run) if used else {}
     tasks = {}
     for task, pool in read_pools(run, confidence).items():
         wanted = set(pool.ids)
@@ -108,8 +110,7 @@ def coherence(folder: Path, *, confidence: str = VERBALISED) -> dict[str, TaskCo
         "analyses": sum(map(len, analyses.values())),
         "tasks": {name: task.to_dict() for name, task in tasks.items()},
     }
-    used = [ANALYSES] if analyses else []
-    write_derived(run, COHERENCE, contents, [*column_files(confidence), *used])
+    write_derived(run, COHERENCE, contents, made_from)
     return tasks
 
 

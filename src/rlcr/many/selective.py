@@ -33,7 +33,7 @@ from rlcr.many.pool import Floats, Ints
 from rlcr.metrics import Estimate
 from rlcr.metrics.bootstrap import Resampled, question_weights, ratio, wilson
 from rlcr.runs.columns import VERBALISED, column_files, read_column
-from rlcr.runs.stamps import write_derived
+from rlcr.runs.stamps import stamp, write_derived
 from rlcr.runs.store import open_run
 
 SELECTIVE = "selective.json"
@@ -113,6 +113,7 @@ def select(folder: Path, precision: float, *, confidence: str = VERBALISED, seed
         raise RlcrError(f"the precision must be above 0 and at most 1, not {precision:g}")
     run = open_run(folder)
     run.check_finished()
+    made_from = stamp(run, column_files(confidence))
     column = read_column(run, confidence)
     rows: dict[str, list[tuple[str, str, float]]] = {}
     for record in run.independent_records():
@@ -131,7 +132,7 @@ def select(folder: Path, precision: float, *, confidence: str = VERBALISED, seed
         raise RlcrError(f"{folder}: " + "; ".join(f"{task}: {reason}" for task, reason in left_out.items()))
     stored = {"confidence": confidence, "precision": precision, "left_out": left_out}
     stored["tasks"] = {name: _to_dict(task, precision) for name, task in tasks.items()}
-    write_derived(run, SELECTIVE, stored, column_files(confidence))
+    write_derived(run, SELECTIVE, stored, made_from)
     return Selection(tasks, left_out)
 
 

@@ -13,7 +13,7 @@ from rlcr.many.pool import Pool, read_pools
 from rlcr.many.stopping import Spent, simulate
 from rlcr.many.vote_confidence import VotedConfidence, table, voted_confidence
 from rlcr.runs.columns import VERBALISED, column_files
-from rlcr.runs.stamps import write_derived
+from rlcr.runs.stamps import stamp, write_derived
 from rlcr.runs.store import open_run
 
 VOTING = "voting.json"
@@ -89,6 +89,7 @@ def vote(
 ) -> Votes:
     """Compute every curve of a finished run and write voting.json into its folder. Nothing is sampled."""
     run = open_run(folder)
+    made_from = stamp(run, column_files(confidence))
     pools = read_pools(run, confidence)
     if max((pool.most() for pool in pools.values()), default=0) < 2:
         raise RlcrError(
@@ -101,7 +102,7 @@ def vote(
         except RlcrError as error:
             raise RlcrError(f"{folder}: {name}: {error}") from None
     votes = Votes(confidence, temperature, seed, tasks)
-    write_derived(run, VOTING, votes.to_dict(), column_files(confidence))
+    write_derived(run, VOTING, votes.to_dict(), made_from)
     return votes
 
 

@@ -33,14 +33,14 @@ from rlcr.report.fields import (
     verdict_code,
 )
 from rlcr.runs.stamps import DERIVED, RecordsHash, why_stale
-from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN
+from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN, check_format
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 TRAINING, UPDATES, EVALS = "training.json", "updates.jsonl", "evals"
 #: Files of other commands that are drawn where a run folder has them; see docs/report.md for their shapes.
-ARTEFACTS = (*DERIVED, ADAPTIVE)
+ARTEFACTS = tuple(name for name in DERIVED if name != RESULTS)
 
 REPAIRED_ANSWER, REPAIRED_CONFIDENCE = 1, 2
 
@@ -256,9 +256,10 @@ def _check(folder: Path) -> None:
 def _read_eval(folder: Path, label: str) -> EvalRun:
     notes: list[str] = []
     run = read_json(folder / RUN, notes) or {}
-    results = _results(
-        read_json(folder / RESULTS, notes, "finish the run with --resume, or `rlcr rescore` it")
-    )
+    if run:
+        check_format(folder, run)
+    advice = "finish the run with --resume, or `rlcr rescore` it"
+    results = _results(read_json(folder / RESULTS, notes, advice))
     # "graded" holds what rescoring changed.
     settings = mapping_of(run.get("settings")) | mapping_of(run.get("graded"))
     settings = settings or mapping_of((results or {}).get("settings"))
@@ -279,20 +280,25 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
         )
     if len(rows) and not (folder / PROBLEMS).exists():
         notes.append(f"no {PROBLEMS}: questions and gold answers cannot be shown")
-    counted = _completions(results)
-    if counted is not None and len(rows) and counted != len(rows):
-        notes.append(
-            f"{RESULTS} counts {counted:,} completions and {RECORDS} holds {len(rows):,}: `rlcr rescore` it"
-        )
+    if results and len(rows) and _stale(folder, RESULTS, results, records, notes):
+        results = None
     artefacts = {}
     for name in ARTEFACTS:
         if not (folder / name).exists() or (read := read_json(folder / name, notes)) is None:
             continue
-        if name in DERIVED and (why := why_stale(folder, read, records.value())):
-            notes.append(f"{name} is left out, for it is stale: {why}; `{DERIVED[name]} {folder}` it again")
-        else:
+        if not _stale(folder, name, read, records, notes):
             artefacts[name] = read
     return EvalRun(label, folder, settings, results, rows, artefacts, notes)
+
+
+def _stale(
+    folder: Path, name: str, contents: Mapping[str, Any], records: RecordsHash, notes: list[str]
+) -> bool:
+    """Whether a derived file is about records, or columns, that have changed since; noted where it is."""
+    why = why_stale(folder, contents, records.value())
+    if why:
+        notes.append(f"{name} is left out, for it is stale: {why}; `{DERIVED[name]} {folder}` makes it again")
+    return why is not None
 
 
 def _results(results: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -316,16 +322,6 @@ def _total(settings: Mapping[str, Any]) -> int:
         return 0
 
 
-def _completions(results: Mapping[str, Any] | None) -> int | None:
-    """How many completions the results speak of; None where they do not say."""
-    try:
-        tasks = (results or {})["tasks"]
-        lost = sum(sum(reasons.values()) for reasons in (results or {}).get("unscored", {}).values())
-        return sum(task["completions"] for task in tasks.values()) + lost
-    except (KeyError, TypeError, AttributeError):
-        return None
-
-
 def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) -> RecordColumns:
     """The records; where ``samples`` is a number, only that many of each question. All go into ``seen``."""
     tasks: dict[str, int] = {}
@@ -339,7 +335,7 @@ def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) 
         if record is None or not isinstance(record.get("id"), str) or "verdict" not in record:
             unreadable, first = unreadable + 1, first or number
             continue
-        seen.add(*(record.get(name) for name in ("id", "sample", "answer", "verdict", "confidence")))
+        seen.add(record)
         if sample_number(record.get("sample")) >= samples:
             continue
         ints["task"].append(tasks.setdefault(str(record.get("task") or "(no task)"), len(tasks)))

@@ -23,7 +23,7 @@ from typing import Any
 from rlcr.errors import RlcrError, nearest
 from rlcr.files import writing
 from rlcr.runs.record import Key, Record
-from rlcr.runs.stamps import MADE_FROM, records_hash, stamp, why_stale
+from rlcr.runs.stamps import MADE_FROM, Stamp, records_hash, stamp, why_stale
 from rlcr.runs.store import COLUMNS, Run, json_line, open_run, read_lines, write_whole
 
 VERBALISED, ANSWER_PROBABILITY = "verbalised", "answer-probability"
@@ -102,12 +102,17 @@ def provenance(run: Run | Path, name: str) -> dict[str, Any]:
 
 
 def write_column(
-    run: Run | Path, name: str, values: Mapping[Key, float | None], origin: Mapping[str, Any]
+    run: Run | Path,
+    name: str,
+    values: Mapping[Key, float | None],
+    origin: Mapping[str, Any],
+    made_from: Stamp | None = None,
 ) -> Path:
     """Write a column and how it was made, each whole or not at all, replacing an older one of that name.
 
     ``origin`` holds at least ``source`` and ``cost`` (``passes`` and ``tokens`` beyond those of the run), and
-    ``of`` where it was made of another column.
+    ``of`` where it was made of another column. ``made_from`` is the stamp of what was read for it; without
+    one it is about the records as they are.
     """
     run = _opened(run)
     check_name(name)
@@ -123,7 +128,7 @@ def write_column(
         "completions": len(run.done),
         "lines": len(values),
         "stated": stated,
-        MADE_FROM: stamp(run, column_files(*([origin["of"]] if "of" in origin else []))),
+        MADE_FROM: made_from or stamp(run, column_files(*([origin["of"]] if "of" in origin else []))),
     }
     # A column is there when its lines are: those of an older one must not stand beside the new provenance.
     with writing(path):
@@ -144,6 +149,11 @@ def check_name(name: str) -> None:
 def column_files(*names: str) -> tuple[str, ...]:
     """The files of columns, as stamps name them; the records hold the others."""
     return tuple(f"{COLUMNS}/{name}.jsonl" for name in names if name not in HELD)
+
+
+def stamp_columns(run: Run) -> Stamp:
+    """What is about to be read by whoever measures all columns of a run: its records and its columns."""
+    return stamp(run, column_files(*stored_columns(run.folder)))
 
 
 def fresh_columns(run: Run) -> tuple[dict[str, Column], dict[str, str]]:

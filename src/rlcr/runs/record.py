@@ -107,14 +107,21 @@ def to_line(record: Sampled) -> str:
     )
 
 
+#: Lists in JSON, tuples here.
+_LISTS = ("unrepaired", "leniencies")
+
+
 def from_cells(cells: Any) -> Record:
     """The record of a line that was read as JSON; ValueError where it is no record."""
     try:
-        record = Record(**cells)
+        record = Record(**{**cells, **{name: tuple(cells[name]) for name in _LISTS if name in cells}})
     except TypeError:
         raise ValueError("not a record of this version of rlcr") from None
-    if not isinstance(record.id, str) or type(record.sample) is not int or record.verdict not in CODES:
+    number = record.confidence is None or type(record.confidence) in (int, float)
+    if not isinstance(record.id, str) or type(record.sample) is not int or not number:
         raise ValueError("not a record of this version of rlcr")
+    if record.verdict not in CODES:
+        raise ValueError(f"verdict {record.verdict!r} is none of {', '.join(CODES)}")
     return record
 
 

@@ -18,18 +18,24 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
-from rlcr.runs.store import COLUMNS, Run, write_whole
+from rlcr.runs.store import ADAPTIVE, COLUMNS, COMPARISON, RESULTS, Run, write_whole
 
 MADE_FROM = "made_from"
 #: The files that may be stale, with the command that makes each again.
 DERIVED = {
+    RESULTS: "rlcr rescore",
+    ADAPTIVE: "rlcr rescore",
     "voting.json": "rlcr vote",
     "selective.json": "rlcr select",
     "coherence.json": "rlcr coherence",
     "analyses.json": "rlcr analyses",
-    "columns.json": "rlcr confidence compare",
+    COMPARISON: "rlcr confidence compare",
     "classifier_sizes.json": "rlcr confidence study",
 }
+#: What of a record others build on. The verifier counts too: it decides which answers are equal in a vote.
+_HASHED = ("id", "sample", "answer", "verdict", "confidence", "verifier")
+
+Stamp = dict[str, str]
 
 
 class RecordsHash:
@@ -38,9 +44,9 @@ class RecordsHash:
     def __init__(self, grading: object) -> None:
         self._digest = hashlib.sha256(str(grading).encode())
 
-    def add(self, *read: Any) -> None:
-        """One completion: its id, sample, answer, verdict and stated confidence."""
-        self._digest.update(json.dumps(read).encode())
+    def add(self, cells: Mapping[str, Any]) -> None:
+        """One record, as its line holds it."""
+        self._digest.update(json.dumps([cells.get(name) for name in _HASHED]).encode())
 
     def value(self) -> str:
         """The hash of all that was added."""
@@ -51,19 +57,21 @@ def records_hash(run: Run) -> str:
     """The hash of a run's records as they are now."""
     digest = RecordsHash(run.graded.get("grading"))
     for record in run.records():
-        digest.add(record.id, record.sample, record.answer, record.verdict, record.confidence)
+        digest.add({name: getattr(record, name) for name in _HASHED})
     return digest.value()
 
 
-def stamp(run: Run, files: Iterable[str] = ()) -> dict[str, str]:
-    """The stamp of what is made from a run's records and from more of its files."""
+def stamp(run: Run, files: Iterable[str] = ()) -> Stamp:
+    """What is about to be read: a run's records, and more of its files. To be taken before they are."""
     return {"records": records_hash(run), **{name: _file_hash(run.folder, name) for name in files}}
 
 
-def write_derived(run: Run, name: str, contents: Mapping[str, Any], files: Iterable[str] = ()) -> None:
-    """Write a file that was made from a run's records and more of its ``files``, with its stamp."""
-    stamped = {**contents, MADE_FROM: stamp(run, files)}
-    write_whole(run.folder / name, json.dumps(stamped, indent=1) + "\n")
+def write_derived(
+    run: Run, name: str, contents: Mapping[str, Any], made_from: Stamp, *, without: Iterable[str] = ()
+) -> None:
+    """Write a derived file with the stamp of what it was made from, ``without`` what was left out of it."""
+    made_from = {file: digest for file, digest in made_from.items() if file not in set(without)}
+    write_whole(run.folder / name, json.dumps({**contents, MADE_FROM: made_from}, indent=1) + "\n")
 
 
 def why_stale(folder: Path, contents: Mapping[str, Any], records: str) -> str | None:

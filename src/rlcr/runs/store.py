@@ -137,7 +137,9 @@ class Run:
         return len(self.done) + len(self.failed) >= self.total
 
     def check_finished(self) -> None:
-        """Raise if completions are missing."""
+        """Raise if completions are missing, or if this is no run of `rlcr eval`."""
+        if "tasks" not in self.settings:
+            raise RlcrError(f"{self.folder}: not a run of `rlcr eval`: it has no tasks")
         if not self.finished:
             # What is missing is not a random part: responses that need repairs come last.
             raise RlcrError(
@@ -238,16 +240,21 @@ def open_run(folder: Path) -> Run:
     path = folder / RUN
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        if stored.get("format") != FORMAT:
-            raise RlcrError(
-                f"{folder}: a run of format {stored.get('format', 1)}, and this version of rlcr reads format"
-                f" {FORMAT}: evaluate again, or use the version that wrote it"
-            )
+        check_format(folder, stored)
         return Run(folder, stored["settings"], stored["graded"])
     except FileNotFoundError:
         raise RlcrError(f"{folder}: not a run (it has no {RUN})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RlcrError(f"{path}: not the settings of a run") from None
+
+
+def check_format(folder: Path, stored: Mapping[str, Any]) -> None:
+    """Raise if a run.json is of another format than this version reads."""
+    if stored.get("format") != FORMAT:
+        raise RlcrError(
+            f"{folder}: a run of format {stored.get('format', 1)}, and this version of rlcr reads format"
+            f" {FORMAT}: evaluate again, or use the version that wrote it"
+        )
 
 
 def resume_run(folder: Path, settings: dict[str, Any]) -> Run:
