@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -97,7 +96,7 @@ def run(chosen: Sequence[Step], jobs: int, until: float) -> list[str]:
                 (finished.add if succeeded else failed.append)(one.step.name)
     finally:
         for one in running:
-            one.process.send_signal(signal.SIGINT)
+            one.process.terminate()  # in the background of a script, Ctrl-C is ignored
         for one in running:
             one.process.wait()
             note(one)

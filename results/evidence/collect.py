@@ -100,8 +100,13 @@ def _answers(folders: Sequence[Path], task: str) -> Answers:
             if record.correct is not None and Path(record.task).parent.name == task:
                 correct.append(record.correct)
                 confidence.append(record.confidence)
-                question.append(record.id)
+                question.append(_question(record.id))
     return correct, confidence, question
+
+
+def _question(name: str) -> str:
+    """What is resampled: reading asks each question twice, with the answer's sentence and without."""
+    return name.removesuffix("/with").removesuffix("/without")
 
 
 def _seconds() -> dict[str, float]:

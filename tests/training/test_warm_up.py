@@ -195,7 +195,7 @@ def test_the_dry_run_tells_of_it(recipe: Path) -> None:
     found = dry_run(resolve(recipe, warm_up=WARM))
     assert found.block("Warm-up").splitlines() == [
         "up to 96 responses made of worked solutions",
-        "confidences drawn from 0.5 to 1",
+        "confidences drawn from 0 to 1",
         "up to 48 updates of 8 at lr 0.005, before RL",
         "16 responses to other problems are sampled before and after",
     ]

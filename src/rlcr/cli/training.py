@@ -44,14 +44,14 @@ def show(name: Name, overrides: Overrides = None) -> None:
     from rlcr.training.recipes import load_recipe
     from rlcr.training.recipes.checks import reward_of, start_hint
 
-    found = load_recipe(name, overridden(overrides))
-    weights = " + ".join(f"{weight:g} {part}" for part, weight in reward_of(found.recipe).weights.items())
-    print(f"{found.name}: {found.recipe.about}\n")
-    print("\n".join(settings_lines(found.settings)))
-    further = [("reward", weights), ("completions", f"{found.recipe.completions:,}")]
+    resolved = load_recipe(name, overridden(overrides))
+    weights = " + ".join(f"{weight:g} {part}" for part, weight in reward_of(resolved.recipe).weights.items())
+    print(f"{resolved.name}: {resolved.recipe.about}\n")
+    print("\n".join(settings_lines(resolved.settings)))
+    further = [("reward", weights), ("completions", f"{resolved.recipe.completions:,}")]
     print("\n" + "\n".join(aligned_text(further)))
-    if found.model_missing:
-        print(f"note: {start_hint(found.recipe.after or '')}")
+    if resolved.model_missing:
+        print(f"note: {start_hint(resolved.recipe.after or '')}")
 
 
 def train(
@@ -93,10 +93,10 @@ def train(
 def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:
     from rlcr.training.preflight.dry_run import dry_run
 
-    found = dry_run(resolved, data_dir)
-    print(found)
-    if found.error:
-        raise RlcrError(found.error)
+    report = dry_run(resolved, data_dir)
+    print(report)
+    if report.error:
+        raise RlcrError(report.error)
 
 
 def overridden(pairs: list[str] | None) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def sft(
 
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
-    """Say, when a run ends early, whether it can be taken up again."""
+    """Say, when a run ends early, whether it can be resumed."""
     begun_before = (out / RUN).exists()
     try:
         yield

@@ -239,7 +239,7 @@ def _precise(scores: Tensor) -> Tensor:
 
 
 def _padded(scores: Sequence[Tensor]) -> Tensor:
-    """Scores of several slabs below each other: nobody sees beyond the own slab."""
+    """Scores of several slabs below each other: no sample attends beyond its own slab."""
     if len(scores) == 1:
         return scores[0]
     longest = max(part.shape[-1] for part in scores)

@@ -116,7 +116,7 @@ def write_adaptive(run: Run) -> dict[str, Any]:
 
 
 def adaptive_lines(folder: Path) -> list[str]:
-    """What an adaptive run came to, a line a task. Its table of results is of the first round alone."""
+    """The outcome of an adaptive run, one line a task. Its table of results is of the first round alone."""
     measured = json.loads((folder / ADAPTIVE).read_text(encoding="utf-8"))
     lines = []
     for task, votes in measured["tasks"].items():

@@ -45,14 +45,14 @@ def _table(request: TaskRequest) -> SourceTable:
         if not path.is_file():
             raise RlcrError(f"{path}: no such file")
         return SourceTable((path,), path.name)
-    found = hub.download(
+    download = hub.download(
         name,
         request.settings["config"],
         request.split,
         request.settings["revision"],
         instead="give the path of a local .jsonl, .csv or .parquet file",
     )
-    return SourceTable((found.path,), found.name)
+    return SourceTable((download.path,), download.name)
 
 
 def _problem(row: Row, number: int, request: TaskRequest) -> Problem:

@@ -22,7 +22,7 @@ from rlcr.tasks import TaskSet, load_at_most, load_with, overlap
 from rlcr.training.recipes.checks import check_problems, held_out_task, own_prompt, prompt_of
 from rlcr.training.recipes.settings import Recipe
 
-#: The share of prompts over the limit that is put up with.
+#: The share of prompts over the limit that is tolerated.
 TOLERATED = 0.01
 
 _BATCH = 256

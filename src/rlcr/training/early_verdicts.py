@@ -57,6 +57,6 @@ class EarlyVerdicts:
             for problem, answer in zip(problems, answers, strict=True)
         ]
         left = [row for row, future in enumerate(begun) if future is None]
-        found = verify([problems[row] for row in left], [answers[row] for row in left], grading=grading)
-        late = dict(zip(left, found, strict=True))
+        verdicts = verify([problems[row] for row in left], [answers[row] for row in left], grading=grading)
+        late = dict(zip(left, verdicts, strict=True))
         return [late[row] if future is None else future.result()[0] for row, future in enumerate(begun)]

@@ -81,28 +81,28 @@ class Lessons:
 def build(seed: int, lessons: Lessons | None = None, progress: Callable[[float], None] | None = None) -> Path:
     """The folder of the embedded model of a seed, taught if it is not in the cache."""
     lessons = lessons or Lessons()
-    told = repr((asdict(lessons), seed, sorted(_sentences()), _TEMPLATE, _VERSION, torch.__version__))
-    name = f"embedded-{seed}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+    recipe = repr((asdict(lessons), seed, sorted(_sentences()), _TEMPLATE, _VERSION, torch.__version__))
+    name = f"embedded-{seed}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     folder = cache_folder() / "models" / name
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    unfinished = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a model gains nothing from more, and loses much on a busy machine
     try:
         tokenizer = make_tokenizer()
         model = teach(tokenizer, lessons, seed, progress)
-        model.save_pretrained(made)
-        tokenizer.save_pretrained(made)
-        made.chmod(0o755)
-        made.rename(folder)  # atomic: another process sees the whole model or none of it
+        model.save_pretrained(unfinished)
+        tokenizer.save_pretrained(unfinished)
+        unfinished.chmod(0o755)
+        unfinished.rename(folder)  # atomic: another process sees the whole model or none of it
     except OSError:
         if not folder.is_dir():  # else another process was faster
             raise
     finally:
         torch.set_num_threads(threads)
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
     return folder
 
 
@@ -173,9 +173,9 @@ def _documents(lessons: Lessons, rng: np.random.Generator) -> Iterator[list[_Pie
     for row in _urn(lessons.documents - bare, most + 1, rng):
         shown = int(rng.integers(0, most + 1))
         draws = row[:shown]
-        told = ", ".join(_ARM[draw] for draw in draws) or "none"
+        listed = ", ".join(_ARM[draw] for draw in draws) or "none"
         system, sure = prompts[rng.integers(len(prompts))]
-        asked = f"<|system|>{system}<|user|>{before}{told}{between}{shown}{after}<|assistant|>"
+        asked = f"<|system|>{system}<|user|>{before}{listed}{between}{shown}{after}<|assistant|>"
         yield [(asked, True), *_response(lessons, draws, int(row[shown]), sure, rng)]
 
 

@@ -3,12 +3,15 @@
 
 One step of TRL's loop is one whole update, made by :func:`rlcr.training.update.update`. What depends on TRL:
 
-    overridden   `training_step`, `log`, `evaluate`, `_get_train_sampler`: hooks of Hugging Face's Trainer.
-                 Nothing is overridden that is TRL's own and private
-    called       `_generate_single_turn`, which is private, and only with a sampler other than ``rlcr``
-    read         `num_generations`, `ref_model`, `eos_token_ids`, and the generator of its `RepeatSampler`
+    overridden   `training_step`, `log`, `evaluate`: hooks of Hugging Face's Trainer; `_get_train_sampler`, a
+                 hook of it that TRL overrides too: ours calls TRL's, and draws again what it has drawn
+    called       `_generate_single_turn`, which is private, only with a sampler other than ``rlcr``;
+                 `_load_from_checkpoint` of Trainer, to save a run that had made all its updates
+    read         `num_generations`, `ref_model`, `num_samples` and generator of its `RepeatSampler`
+    written      `eos_token_ids`; accelerate's `gradient_state`, since one step has several backward passes
 
-Hence the bound below TRL 2 in pyproject.toml. TRL's steps between sampling and loss (rendering, rewards,
+A minor release may change any of the private ones: hence the bound in pyproject.toml, at the newest release
+that the tests have seen. TRL's steps between sampling and loss (rendering, rewards,
 advantages, padding, shuffling) are not used.
 """
 

@@ -77,13 +77,13 @@ class HeldOut(TrainerCallback):
 
     def history(self) -> list[dict[str, Any]]:
         """The held-out metrics so far, up to the update that the run has reached."""
-        found = []
+        lines = []
         for path in sorted(self.out.glob(f"evals/update-*/{RESULTS}")):
             update = int(path.parent.name.rpartition("-")[2])
             if update > self.trainer.state.global_step:
                 continue  # of an interrupted run that went further than its last checkpoint
-            found.append({"update": update, **_numbers(load_results(path.parent))})
-        return found
+            lines.append({"update": update, **_numbers(load_results(path.parent))})
+        return lines
 
     def _value(self, line: dict[str, Any]) -> float | None:
         value = line.get(self.recipe.eval_metric)
@@ -93,6 +93,6 @@ class HeldOut(TrainerCallback):
 def _numbers(results: dict[str, Any]) -> dict[str, float | None]:
     """Plain numbers of a run's results: of its one task."""
     (task,) = results["tasks"].values()
-    found = {name: task["metrics"][name]["value"] for name in ("accuracy", "brier", "ece", "auroc")}
-    accuracy, brier = found["accuracy"], found["brier"]
-    return found | {"reward": None if accuracy is None or brier is None else accuracy - brier}
+    numbers = {name: task["metrics"][name]["value"] for name in ("accuracy", "brier", "ece", "auroc")}
+    accuracy, brier = numbers["accuracy"], numbers["brier"]
+    return numbers | {"reward": None if accuracy is None or brier is None else accuracy - brier}

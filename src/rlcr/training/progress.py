@@ -56,8 +56,8 @@ class TrainingProgress:
     def _print_line(self) -> None:
         self._last_shown, self._unseen = self._clock(), False
         elapsed = self._last_shown - self._started
-        made = self._done - self._first
-        left = _clock_time(elapsed / made * (self._total - self._done)) if made else "unknown time"
+        updates = self._done - self._first
+        left = _clock_time(elapsed / updates * (self._total - self._done)) if updates else "unknown time"
         line = f"update {self._done:,} of {self._total:,}, {_clock_time(elapsed)} elapsed, {left} left"
         print(f"{line}, {self._status}" if self._status else line, file=sys.stderr, flush=True)
 

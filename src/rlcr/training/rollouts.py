@@ -55,7 +55,7 @@ class Rollout:
     tokens: int
     truncated: bool
     reason: str = ""
-    """Of the verdict, where it is not obvious. Files of earlier versions do not have it."""
+    """Of the verdict, where it is not obvious."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""

@@ -243,7 +243,7 @@ class _Case:
 
 
 class _Session:
-    """One go at a run: from wherever it stands to its end."""
+    """A run, continued from wherever it stands to its end."""
 
     def __init__(
         self,

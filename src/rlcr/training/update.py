@@ -4,9 +4,10 @@
     sample   completions of each prompt; random numbers depend only on (seed, update, problem, sample), so
              that a resumed run samples what the first would have
     score    parse, verify and reward each completion, part by part: the core library
-    credit   an advantage for each token, and its weight in the loss of the whole update
-    passes   what goes through the model together: as little as need be, in as few passes as memory allows
-    loss     the policy gradient, with entropy bonus and KL term where asked for; backward, pass by pass
+    credit   an advantage for each token
+    weigh    the weight of each token in the loss of the whole update
+    cut      what goes through the model together: as little as need be, in as few passes as memory allows
+    loss_of  the policy gradient, with entropy bonus and KL term where asked for; backward, pass by pass
 
 What GRPO usually has and this leaves out: division by the group's standard deviation (it makes models
 overconfident), and ratio clipping (each batch is used once, so the ratio is 1). The loss divides by the
@@ -14,7 +15,8 @@ active tokens of the whole update, over all passes and processes, so that the up
 it is cut; ``loss: micro-batch`` divides as TRL's ``bnpo`` does.
 
 Whatever flows from one step to the next is a value returned by the one and given to the other. Processes meet
-in four places: the rewards of a group, the active tokens, the number of passes, and the gradient.
+in five places: the rewards of a group, the active tokens, the number of passes, whether prompts can be shared
+(:mod:`rlcr.engine.learning`), and the gradient.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ _ABOUT = (
     "drawn at random, so that they say nothing: this model is a start for RL, which teaches calibration.",
 )
 
-#: Told what there is to say: one line at a time.
+#: Is given each line that there is to print.
 Say = Callable[[str], None]
 
 
@@ -272,7 +272,7 @@ def _check_whole_weights() -> None:
 
 
 def _prepare(plan: _Plan, say: Say) -> None:
-    """Measure, and write the responses to train on, as far as an earlier go has not."""
+    """Measure, and write the responses to train on, as far as that was not done before."""
     recipe, out = plan.recipe, plan.out
     sampler = LocalSampler(
         plan.model, plan.tokenizer, name=recipe.model, fingerprint=plan.settings["model_weights"]
@@ -324,11 +324,11 @@ def _teach(plan: _Plan, say: Say, callbacks: Sequence[Any]) -> None:
         about=_ABOUT,
         prompt=own_prompt(plan.recipe),
         machine=plan.machine,
-        callbacks=[_Told(say), *callbacks],
+        callbacks=[_SaysProgress(say), *callbacks],
     )
 
 
-class _Told(TrainerCallback):
+class _SaysProgress(TrainerCallback):
     """Says now and then how far training is. In a terminal a bar does."""
 
     def __init__(self, say: Say) -> None:

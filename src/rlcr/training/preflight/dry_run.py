@@ -310,16 +310,16 @@ def crafted_responses(reward: Reward, problem: Problem) -> dict[str, str]:
     right, wrong = problem.gold[0], _wrong_answer(problem)
     if "confidence" not in tags:
         # Sure or not, it cannot say so.
-        made = {"right": response(right), "wrong": response(wrong)}
+        responses = {"right": response(right), "wrong": response(wrong)}
     else:
-        made = {
+        responses = {
             f"{kind}, {how} ({confidence})": response(answer, confidence)
             for kind, answer in (("right", right), ("wrong", wrong))
             for how, confidence in (("sure", "0.9"), ("unsure", "0.1"))
         }
     if "abstention" in reward.weights:
-        made["I don't know"] = response("I don't know")
-    return made | {"malformed": right}
+        responses["I don't know"] = response("I don't know")
+    return responses | {"malformed": right}
 
 
 def _wrong_answer(problem: Problem) -> str:
@@ -332,11 +332,11 @@ def _wrong_answer(problem: Problem) -> str:
 
 
 def _reward_lines(reward: Reward, problem: Problem) -> list[str]:
-    made = crafted_responses(reward, problem)
-    scored = reward.score(list(made.values()), [problem] * len(made))
+    responses = crafted_responses(reward, problem)
+    scored = reward.score(list(responses.values()), [problem] * len(responses))
     names = list(scored.rewards.parts)
     rows = [["response", *(f"{name} x {reward.weights[name]:g}" for name in names), "reward"]]
-    for row, name in enumerate(made):
+    for row, name in enumerate(responses):
         total = scored.rewards.totals()[row]
         parts = [f"{scored.rewards.parts[part][row]:.4g}" for part in names]
         rows.append([name, *parts, "unscorable" if total is None else f"{total:.4g}"])

@@ -133,8 +133,8 @@ def start_hint(after: str) -> str:
     """
     from rlcr.training.recipes import RECIPES
 
-    made = "" if after in RECIPES else f" ({_WARM_UP})"
-    return f"starts from the model that {after} trained{made}: give model=RUN/model"
+    remark = "" if after in RECIPES else f" ({_WARM_UP})"
+    return f"starts from the model that {after} trained{remark}: give model=RUN/model"
 
 
 def check_problems(problems: Sequence[Problem]) -> None:

@@ -42,7 +42,8 @@ class WarmUp(BaseModel):
     lr: Annotated[float, Field(gt=0)] = 1e-4
     batch: Count = 16
     #: What taught confidences are drawn from, evenly: they tell nothing, so that RL has calibration to teach.
-    confidence: tuple[Share, Share] = (0.5, 1.0)
+    #: What is never taught is hardly ever sampled: taught from 0.5 on, a model says 0.5 of all that is hard.
+    confidence: tuple[Share, Share] = (0.0, 1.0)
 
 
 class Recipe(BaseModel):
