@@ -67,8 +67,8 @@ def _seconds(threads: int) -> float:
     """How long products take that are shaped like those of sampling."""
     torch.set_num_threads(threads)
     rows_RI, weight_OI = torch.ones(_ROWS, _WIDTH), torch.ones(_WIDTH, _WIDTH)
-    rows_RI @ weight_OI.T
+    torch.mm(rows_RI, weight_OI.T)
     start = time.perf_counter()
     for _ in range(_PRODUCTS):
-        rows_RI @ weight_OI.T
+        torch.mm(rows_RI, weight_OI.T)
     return time.perf_counter() - start
