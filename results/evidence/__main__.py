@@ -5,6 +5,8 @@
     python -m results.evidence --list         what there is, and what is done
     python -m results.evidence --minutes 100  start nothing after so long
 
+The family ``reading`` is made of HotpotQA, in the folder that ``RLCR_DATA`` names.
+
 Ctrl-C ends what is running; the same command continues it.
 """
 
@@ -52,7 +54,8 @@ def main() -> None:
             print(f"{'done   ' if step.done else 'missing'}  {step.name}")
         return
     failed = run(chosen, options.jobs, time.monotonic() + 60 * options.minutes)
-    print(write(all_steps))
+    if any(step.done and step.name.startswith("eval ") for step in all_steps):
+        print(write(all_steps))
     if failed:
         sys.exit(f"evidence: failed: {', '.join(failed)}; their output is in {ROOT / 'logs'}")
 

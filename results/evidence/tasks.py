@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -262,10 +263,13 @@ def main() -> None:
     parser.add_argument("family", nargs="*", help=f"of {', '.join(FAMILIES)}; default: all")
     parser.add_argument("--data-dir", type=Path, help="folder of local data sets (or RLCR_DATA)")
     arguments = parser.parse_args()
-    for name in arguments.family or FAMILIES:
-        build, sizes = FAMILIES[name]
-        write_family(arguments.out / name, build(sizes, given_data_dir(arguments.data_dir)))
-        print(arguments.out / name)
+    try:
+        for name in arguments.family or FAMILIES:
+            build, sizes = FAMILIES[name]
+            write_family(arguments.out / name, build(sizes, given_data_dir(arguments.data_dir)))
+            print(arguments.out / name)
+    except RlcrError as error:
+        sys.exit(f"tasks: {error}")
 
 
 if __name__ == "__main__":
