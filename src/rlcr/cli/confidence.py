@@ -148,7 +148,8 @@ def study(
     ] = None,
 ) -> None:
     """Does an analysis help a classifier? The same one on two runs, at several sizes (one figure)."""
-    from rlcr.confidence.study import load_study, print_study, run_study
+    from rlcr.cli.show.columns import print_study
+    from rlcr.confidence.study import load_study, run_study
 
     plan = load_study(recipe)
     if models:

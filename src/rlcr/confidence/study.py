@@ -145,12 +145,3 @@ def _figure(rows: Rows, sizes: Sequence[SizeResult], study: Study) -> dict[str, 
     ]
     task = ", ".join(rows.run.settings["tasks"])
     return {"tasks": {task: bars}, "settings": asdict(study)}
-
-
-def print_study(results: Sequence[SizeResult]) -> None:
-    """The numbers on the terminal."""
-    for result in results:
-        values = "  ".join(
-            f"{name} {'n/a' if e.value is None else f'{e.value:.3f}'}" for name, e in result.metrics.items()
-        )
-        print(f"{result.run:9} {Path(result.model).name:24} {values}  ({result.rows:,} rows)")

@@ -217,7 +217,7 @@ def sample(learner: Learner, batch: Batch, verdicts: EarlyVerdicts) -> SampledBa
 
 
 def score(learner: Learner, sampled: SampledBatch, verdicts: EarlyVerdicts) -> ScoredBatch:
-    """Parse, verify and reward each completion, once."""
+    """Parse, verify and reward each completion; verdicts that were begun early are waited for."""
     completions, examples = sampled.completions, sampled.batch.examples
     if learner.recipe.credit == "all":
         # Every token is treated alike, so where each lies does not matter.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table as RichTable
 
 from rlcr.cli.show.results import console
 from rlcr.confidence.comparison import ColumnComparison
+from rlcr.confidence.study import SizeResult
 from rlcr.metrics import Estimate
-from rlcr.metrics.tables import estimate_text
+from rlcr.metrics.tables import aligned_text, estimate_text
 from rlcr.report.columns import COUNTED, MEASURED, cost_each
 
 
@@ -49,3 +52,22 @@ def _signed(estimate: Estimate) -> str:
         return "n/a"
     ends = "" if estimate.low is None else f" \\[{estimate.low:+.3f}, {estimate.high:+.3f}]"
     return f"{estimate.value:+.3f}{ends}"
+
+
+def print_study(results: Sequence[SizeResult]) -> None:
+    """The classifiers of a study, a line each."""
+    rows = [
+        [
+            result.run,
+            Path(result.model).name,
+            *map(_metric, result.metrics.items()),
+            f"({result.rows:,} rows)",
+        ]
+        for result in results
+    ]
+    print("\n".join(aligned_text(rows)))
+
+
+def _metric(named: tuple[str, Estimate]) -> str:
+    name, estimate = named
+    return f"{name} {'n/a' if estimate.value is None else f'{estimate.value:.3f}'}"
