@@ -59,7 +59,7 @@ def test_rescoring_makes_every_derived_file_stale_until_it_is_made_again(
     assert list(stale_files(open_run(run))) == DERIVED
     for name in DERIVED:
         assert f"{name} is stale: answers, verdicts or confidences of the run have changed" in caplog.text
-    assert f"`rlcr vote {run}` makes it again" in caplog.text
+    assert f"`rlcr vote {run}` with the same options makes it again" in caplog.text
     derive(run)
     assert stale_files(open_run(run)) == {}
 
@@ -147,6 +147,18 @@ def test_results_of_other_records_are_not_read(run: Path) -> None:
     rescore(run)
     assert load_results(run)
     assert not any("results.json" in note for note in read_runs([run]).notes)
+
+
+def test_the_report_names_columns_that_were_added_or_made_again(run: Path) -> None:
+    add_column(run, "agreement")
+    assert any("columns.json lacks agreement" in note for note in make_report(read_runs([run])).notes)
+    change_a_gold(run)
+    rescore(run)
+    compare_columns(run, resamples=20)
+    assert any("columns.json lacks agreement" in note for note in make_report(read_runs([run])).notes)
+    add_column(run, "agreement")
+    compare_columns(run, resamples=20)
+    assert not any("agreement" in note for note in make_report(read_runs([run])).notes)
 
 
 def test_a_file_without_a_stamp_is_not_trusted(run: Path) -> None:

@@ -110,6 +110,14 @@ def test_a_record_is_what_it_was_when_it_is_read_again(tmp_path: Path) -> None:
             from_cells({**cells, name: value})
 
 
+@pytest.mark.parametrize("command", ["vote", "select", "rescore", "coherence", "analyses"])
+def test_a_file_is_not_taken_for_a_run(tmp_path: Path, command: str) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n")
+    result = CliRunner().invoke(app, [command, str(tmp_path / "a.csv")])
+    assert isinstance(result.exception, RlcrError)
+    assert "a.csv: not a run (it has no run.json)" in str(result.exception)
+
+
 @pytest.mark.parametrize("command", ["vote", "select", "rescore", "metrics", "coherence"])
 def test_a_folder_of_another_command_is_not_taken_for_an_evaluation(tmp_path: Path, command: str) -> None:
     """As `rlcr warm-up` and `rlcr sft-data` write them."""

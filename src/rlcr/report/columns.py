@@ -19,7 +19,7 @@ from rlcr.report.curves import reliability_panel
 from rlcr.report.fields import UNSCORABLE, interval_of, mapping_of, number_of
 from rlcr.report.reading import EvalRun
 from rlcr.report.shapes import Figure, Panel
-from rlcr.runs.columns import VERBALISED, Column, read_column
+from rlcr.runs.columns import VERBALISED, Column, read_column, stored_columns
 
 MEASURED = (
     ("auroc", Heading("AUROC", "up", interval=True)),
@@ -44,21 +44,20 @@ def section_of(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table], Fi
     tasks = stored.get("tasks")
     if not isinstance(tasks, Mapping):
         return [], None, [f"{run.label}: columns.json is not of the documented shape; {_COMPARE}"]
-    tables, notes = column_tables(run, stored)
     names = [str(row.get("name")) for results in tasks.values() for row in _results(results)]
-    figure, more = column_reliability(run, list(dict.fromkeys(names)))
-    return tables, figure, [*notes, *more]
+    figure, notes = column_reliability(run, list(dict.fromkeys(names)))
+    if lacking := [name for name in stored_columns(run.folder) if name not in names]:
+        notes.append(f"{run.label}: columns.json lacks {', '.join(lacking)}; {_COMPARE}")
+    return column_tables(run, stored), figure, notes
 
 
 def _results(results: Any) -> list[Mapping[str, Any]]:
     return [row for row in results if isinstance(row, Mapping)] if isinstance(results, list) else []
 
 
-def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
-    """For each task a table of all columns and one of their differences; and what could not be read."""
+def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> list[Table]:
+    """For each task a table of all columns and one of their differences."""
     tables: list[Table] = []
-    stored_notes = stored.get("notes")
-    notes = [f"{run.label}: {note}" for note in (stored_notes if isinstance(stored_notes, list) else ())]
     for task, results in stored["tasks"].items():
         rows = _results(results)
         where = f"{run.label}, {task}"
@@ -88,7 +87,7 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> tuple[list[Table],
                     caption,
                 )
             )
-    return tables, notes
+    return tables
 
 
 def _estimates(held: Any) -> list[Cell]:

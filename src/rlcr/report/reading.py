@@ -280,7 +280,7 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
         )
     if len(rows) and not (folder / PROBLEMS).exists():
         notes.append(f"no {PROBLEMS}: questions and gold answers cannot be shown")
-    if results and len(rows) and _stale(folder, RESULTS, results, records, notes):
+    if run and results and len(rows) and _stale(folder, RESULTS, results, records, notes):
         results = None
     artefacts = {}
     for name in ARTEFACTS:
@@ -297,7 +297,10 @@ def _stale(
     """Whether a derived file is about records, or columns, that have changed since; noted where it is."""
     why = why_stale(folder, contents, records.value())
     if why:
-        notes.append(f"{name} is left out, for it is stale: {why}; `{DERIVED[name]} {folder}` makes it again")
+        notes.append(
+            f"{name} is left out, for it is stale: {why};"
+            f" `{DERIVED[name]} {folder}` with the same options makes it again"
+        )
     return why is not None
 
 

@@ -86,7 +86,7 @@ def stale_files(run: Run) -> dict[str, str]:
     stale: dict[str, str] = {}
     for name in there:
         if why := why_stale(run.folder, _contents(run.folder / name), now):
-            stale[name] = f"stale: {why}; `{DERIVED[name]} {run.folder}` makes it again"
+            stale[name] = f"stale: {why}; `{DERIVED[name]} {run.folder}` with the same options makes it again"
     return stale
 
 

@@ -242,7 +242,7 @@ def open_run(folder: Path) -> Run:
         stored = json.loads(path.read_text(encoding="utf-8"))
         check_format(folder, stored)
         return Run(folder, stored["settings"], stored["graded"])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise RlcrError(f"{folder}: not a run (it has no {RUN})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RlcrError(f"{path}: not the settings of a run") from None
