@@ -227,7 +227,7 @@ def write_results(run: Run) -> Results:
     table = results_table(results)
     write_whole(run.folder / "results.md", markdown(table))
     write_whole(run.folder / "results.tex", latex(table))
-    for name, why in stale_files(run).items():
+    for name, why in stale_files(run, made_from["records"]).items():
         log.warning("%s: %s is %s", run.folder, name, why)
     return results
 

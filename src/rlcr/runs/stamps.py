@@ -79,10 +79,13 @@ def why_stale(folder: Path, contents: Mapping[str, Any], records: str) -> str | 
     return _why_stale(folder, contents, records, frozenset())
 
 
-def stale_files(run: Run) -> dict[str, str]:
-    """The derived files of a run that no longer hold: why, and what to do."""
+def stale_files(run: Run, records: str | None = None) -> dict[str, str]:
+    """The derived files of a run that no longer hold: why, and what to do.
+
+    ``records`` is the hash of its records, where that is known already: they may be many.
+    """
     there = [name for name in DERIVED if (run.folder / name).is_file()]
-    now = records_hash(run) if there else ""
+    now = records or (records_hash(run) if there else "")
     stale: dict[str, str] = {}
     for name in there:
         if why := why_stale(run.folder, _contents(run.folder / name), now):
