@@ -107,12 +107,12 @@ def run(chosen: Sequence[Step], jobs: int, until: float) -> list[str]:
 
 
 def start(step: Step) -> Running:
-    """Start a step on one thread: two processes that use both cores each would crawl."""
+    """Start a step, most on one thread: two processes that use both cores each would crawl."""
     log = ROOT / "logs" / f"{step.name.replace('/', '-').replace(' ', '-')}.txt"
     log.parent.mkdir(parents=True, exist_ok=True)
     print(f"{step.name}: started, {log}", flush=True)
     with open(log, "ab") as out:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": str(step.threads)}
         return Running(step, subprocess.Popen(step.arguments(), stdout=out, stderr=out, env=environment))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ OUT = Path("results/evidence.json")
 #: Seconds of each step, a line each, as they end.
 TIMES = ROOT / "times.jsonl"
 _SHOWN = ("accuracy", "auroc", "brier", "ece")
+_VOTE_DETAILS = ("minus_majority", "verdicts", "within_question_by_answer", "voted_confidence")
 
 Answers = tuple[list[bool], list[float | None], list[str]]
 
@@ -39,7 +40,39 @@ def collect(all_steps: Sequence[Step]) -> dict[str, Any]:
         },
         "tables": {family: _table(family) for family in TRAINED},
         "differences": {family: _differences(family) for family in TRAINED},
+        "confidence": {name: _columns(folder) for name, folder in _with("evals", "columns.json")},
+        "votes": {name: _votes(folder) for name, folder in _with("samples", "voting.json")},
+        "coherence": {name: _coherence(folder) for name, folder in _with("samples", "coherence.json")},
     }
+
+
+def _with(kind: str, file: str) -> Iterator[tuple[str, Path]]:
+    """The runs of a kind that have a file: their names and folders."""
+    for path in sorted((ROOT / kind).rglob(file)):
+        yield str(path.parent.relative_to(ROOT / kind)), path.parent
+
+
+def _columns(folder: Path) -> dict[str, Any]:
+    """Each source of confidence, task by task: its metrics and its difference from what the model states."""
+    return json.loads((folder / "columns.json").read_text(encoding="utf-8"))["tasks"]
+
+
+def _votes(folder: Path) -> dict[str, Any]:
+    """Accuracy of each way to choose among all samples, and its difference from the plain majority."""
+    stored = json.loads((folder / "voting.json").read_text(encoding="utf-8"))
+    [curves], [details] = stored["tasks"].values(), stored["details"].values()
+    at_most = {
+        curve["name"]: {name: curve[name][-1] for name in ("n", "value", "low", "high")}
+        for curve in curves
+        if curve["metric"] == "accuracy"
+    }
+    return {"accuracy": at_most, **{name: details[name] for name in _VOTE_DETAILS}}
+
+
+def _coherence(folder: Path) -> dict[str, Any]:
+    """Sums of the confidences in a question's answers, and the spread of those in one answer."""
+    [task] = json.loads((folder / "coherence.json").read_text(encoding="utf-8"))["tasks"].values()
+    return {"summary": task["summary"], "counts": task["counts"]}
 
 
 def _typed(step: Step) -> str:
@@ -57,8 +90,9 @@ def write(all_steps: Sequence[Step]) -> Path:
 def _table(family: str) -> dict[str, Any]:
     """Metrics of each variant on each family of problems, seeds pooled."""
     rows: dict[str, Any] = {}
-    for variant, seeds in {"start": (None,), **SEEDS[family]}.items():
-        folders = _finished(family, variant, seeds)
+    start = ROOT / "evals" / "start"
+    finished = {variant: _finished(family, variant, seeds) for variant, seeds in SEEDS[family].items()}
+    for variant, folders in {"start": [start] if _is_finished(start) else [], **finished}.items():
         for task in FAMILIES if folders else ():
             correct, confidence, question = _answers(folders, task)
             summary = metrics.summary(correct, confidence, question=question)
@@ -84,10 +118,13 @@ def _differences(family: str) -> dict[str, Any]:
     }
 
 
-def _finished(family: str, variant: str, seeds: Sequence[int | None]) -> list[Path]:
-    names = [variant if seed is None else f"{variant}-{seed}" for seed in seeds]
-    folders = [ROOT / "evals" / family / name for name in names]
-    return [folder for folder in folders if (folder / "results.json").exists()]
+def _finished(family: str, variant: str, seeds: Sequence[int]) -> list[Path]:
+    folders = [ROOT / "evals" / family / f"{variant}-{seed}" for seed in seeds]
+    return [folder for folder in folders if _is_finished(folder)]
+
+
+def _is_finished(folder: Path) -> bool:
+    return (folder / "results.json").exists()
 
 
 def _answers(folders: Sequence[Path], task: str) -> Answers:

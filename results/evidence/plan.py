@@ -22,10 +22,13 @@ TASKS = ROOT / "tasks"
 #: Trained on; all of them are evaluated.
 TRAINED = ("chains", "reading")
 FAMILIES = ("chains", "backward", "reading")
+START = ROOT / "start" / "model"
 #: The longest response, and so much of it is a long chain.
 MAX_TOKENS = 80
 #: Samples of a question for votes and coherence, and questions.
 SAMPLES, VOTED_ON = 16, 100
+#: Training problems whose answers the classifier and the probe learn from.
+LEARNED_FROM = 600
 
 #: How a variant differs from its recipe, which is RLCR.
 VARIANTS: dict[str, tuple[str, ...]] = {
@@ -55,6 +58,7 @@ class Step:
     needs: tuple[str, ...] = ()
     out: Path | None = None
     """The folder that ``--resume`` continues, where the command has that option."""
+    threads: int = 1
 
     @property
     def done(self) -> bool:
@@ -69,21 +73,21 @@ class Step:
 
 def steps(model: str) -> Iterator[Step]:
     """All steps, in an order in which they can be made; what matters most comes first."""
-    yield Step("tasks", ("results.evidence.tasks", str(TASKS)), TASKS / FAMILIES[-1] / "test.jsonl")
-    for family in TRAINED:
-        yield _warm_up(family, model)
+    yield Step("tasks", ("results.evidence.tasks", str(TASKS)), TASKS / "warm-up.jsonl")
+    yield _warm_up(model)
     # The comparison that matters comes first, seed by seed; then what else the paper claims.
-    for seed in (0, 1, 2):
-        for family in TRAINED:
+    for family in TRAINED:
+        for seed in (0, 1, 2):
             for variant in MAIN:
                 yield from _trained(family, variant, seed)
+    yield _evaluated("start", START)
     for variant in VARIANTS:
         if variant not in MAIN:
             yield from _trained("chains", variant, 0)
     for family in TRAINED:
-        yield _evaluated(f"{family}/start", ROOT / family / "start" / "model")
         for variant in MAIN:
-            yield _sampled(family, variant)
+            yield from _sampled(family, variant)
+    yield from _confidence("chains/rlvr-0")
 
 
 def recipe_of(family: str) -> str:
@@ -91,23 +95,19 @@ def recipe_of(family: str) -> str:
     return f"results/evidence/{family}.yaml"
 
 
-def _warm_up(family: str, model: str) -> Step:
-    out = ROOT / family / "start"
-    settings = (f"model={model}", f"task={TASKS / family / 'warm-up.jsonl'}")
-    sizes = ("warm_up.examples=700", "warm_up.held_out=100") if family == "chains" else _READING_SIZES
-    command = ("rlcr", "warm-up", recipe_of(family), *settings, *sizes, "--out", str(out))
-    return Step(f"{family}/start", command, out / "model", ("tasks",), out)
-
-
-_READING_SIZES = ("warm_up.examples=350", "warm_up.held_out=50", "warm_up.epochs=2")
+def _warm_up(model: str) -> Step:
+    out = START.parent
+    command = ("rlcr", "warm-up", recipe_of("start"), f"model={model}", "--out", str(out))
+    # Nothing else can be done meanwhile, so that it may have both cores.
+    return Step("start", command, START, ("tasks",), out, threads=2)
 
 
 def _trained(family: str, variant: str, seed: int) -> Iterator[Step]:
     name = f"{family}/{variant}-{seed}"
-    out, start = ROOT / name, ROOT / family / "start" / "model"
-    settings = (f"model={start}", f"seed={seed}", *VARIANTS[variant])
+    out = ROOT / name
+    settings = (f"model={START}", f"seed={seed}", *VARIANTS[variant])
     command = ("rlcr", "train", recipe_of(family), *settings, "--out", str(out))
-    yield Step(name, command, out / "model", (f"{family}/start",), out)
+    yield Step(name, command, out / "model", ("start",), out)
     yield _evaluated(name, out / "model")
 
 
@@ -118,14 +118,49 @@ def _evaluated(name: str, model: Path) -> Step:
     return Step(f"eval {name}", (*command, "--out", str(out)), out / "results.json", (name,), out)
 
 
-def _sampled(family: str, variant: str) -> Step:
-    name, out = f"{family}/{variant}-0", ROOT / "samples" / f"{family}-{variant}"
-    command = (
+def _sampled(family: str, variant: str) -> Iterator[Step]:
+    """Several samples of some questions, and what is made of them."""
+    name, run = f"{family}/{variant}-0", ROOT / "samples" / f"{family}-{variant}"
+    sampling = (
         "rlcr", "eval", "--model", str(ROOT / name / "model"), "--task",
         str(TASKS / family / "test.jsonl"), "--samples", str(SAMPLES), "--limit", str(VOTED_ON),
-        "--temperature", "1", "--max-tokens", str(MAX_TOKENS), "--out", str(out),
+        "--temperature", "1", "--max-tokens", str(MAX_TOKENS), "--out", str(run),
     )  # fmt: skip
-    return Step(f"samples {name}", command, out / "results.json", (name,), out)
+    needs = (f"samples {name}",)
+    yield Step(f"samples {name}", sampling, run / "results.json", (name,), run)
+    yield Step(f"vote {name}", ("rlcr", "vote", str(run)), run / "voting.json", needs)
+    yield Step(f"coherence {name}", ("rlcr", "coherence", str(run)), run / "coherence.json", needs)
+
+
+def _confidence(name: str) -> Iterator[Step]:
+    """Confidence from elsewhere for the answers of a model: what learns does so from training problems."""
+    evaluated, answers, classifier = (ROOT / folder / name for folder in ("evals", "answers", "classifiers"))
+    family = name.partition("/")[0]
+    command = (
+        "rlcr", "eval", "--model", str(ROOT / name / "model"), "--task", str(TASKS / family / "train.jsonl"),
+        "--split", "train", "--limit", str(LEARNED_FROM), "--max-tokens", str(MAX_TOKENS),
+    )  # fmt: skip
+    yield Step(
+        f"answers {name}", (*command, "--out", str(answers)), answers / "results.json", (name,), answers
+    )
+    command = ("rlcr", "confidence", "train-classifier", str(answers), "--model", str(START), "--out")
+    made = classifier / "classifier.json"
+    yield Step(f"classifier {name}", (*command, str(classifier)), made, (f"answers {name}",), classifier)
+    learned = (
+        *("rlcr", "confidence", "add"),
+        "probe,platt,isotonic",
+        str(evaluated),
+        "--train",
+        str(answers),
+    )
+    needs = (f"eval {name}", f"answers {name}")
+    yield Step(f"learned {name}", learned, evaluated / "confidence" / "isotonic.json", needs)
+    judged = (*("rlcr", "confidence", "add"), "classifier", str(evaluated), "--classifier", str(classifier))
+    needs = (f"eval {name}", f"classifier {name}")
+    yield Step(f"judged {name}", judged, evaluated / "confidence" / "classifier.json", needs)
+    compared = ("rlcr", "confidence", "compare", str(evaluated))
+    needs = (f"learned {name}", f"judged {name}")
+    yield Step(f"columns {name}", compared, evaluated / "columns.json", needs)
 
 
 def model_folder() -> str:

@@ -3,7 +3,8 @@
     python -m results.evidence.tasks runs/evidence/tasks
 
 For each family it writes problem files, which are tasks by their paths: ``train.jsonl``,
-``validation.jsonl``, ``test.jsonl`` and, with worked solutions for `rlcr warm-up`, ``warm-up.jsonl``.
+``validation.jsonl`` and ``test.jsonl``; and for all families together ``warm-up.jsonl``, with the worked
+solutions that `rlcr warm-up` teaches: every run starts from one model, which knows the form of all of them.
 
 chains     2 to 4 terms of 1 to 3 digits are added and subtracted (reasoning-gym's ``chain_sum``); worked out
            one partial sum a line.
@@ -24,7 +25,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -42,8 +43,10 @@ from rlcr.tasks.plumbing.tables import Row
 #: In the order in which they are drawn: the test problems do not depend on how many others there are.
 SPLITS = ("test", "validation", "warm-up", "train")
 Sizes = Mapping[str, int]
-GYM_SIZES: Sizes = {"test": 500, "validation": 200, "warm-up": 800, "train": 4000}
-READING_SIZES: Sizes = {"test": 400, "validation": 200, "warm-up": 400, "train": 700}
+CHAINS_SIZES: Sizes = {"test": 400, "validation": 200, "warm-up": 800, "train": 4000}
+BACKWARD_SIZES: Sizes = {"test": 200, "validation": 200, "warm-up": 300, "train": 0}
+READING_SIZES: Sizes = {"test": 300, "validation": 200, "warm-up": 400, "train": 800}
+WARM_UP = "warm-up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,34 +245,35 @@ def _quote(sentence: str, answer: str) -> str:
 # --- files ------------------------------------------------------------------------------------------
 
 FAMILIES: dict[str, tuple[Callable[[Sizes, Path | None], Splits], Sizes]] = {
-    "chains": (chains, GYM_SIZES),
-    "backward": (backward, GYM_SIZES),
+    "chains": (chains, CHAINS_SIZES),
+    "backward": (backward, BACKWARD_SIZES),
     "reading": (reading, READING_SIZES),
 }
 
 
-def write_family(folder: Path, splits: Mapping[str, Sequence[Worked]]) -> None:
-    """The files of a family. Only the problems of the warm-up carry their solutions."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, drawn in splits.items():
-        problems = [worked.solved() if split == "warm-up" else worked.problem for worked in drawn]
-        write_problems(folder / f"{split}.jsonl", problems)
+def write(folder: Path, families: Mapping[str, Splits]) -> None:
+    """The files of all families. Only the problems of the warm-up carry their solutions."""
+    for name, splits in families.items():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for split in SPLITS:
+            if split != WARM_UP and splits[split]:
+                write_problems(folder / name / f"{split}.jsonl", [one.problem for one in splits[split]])
+    taught = [worked.solved() for splits in families.values() for worked in splits[WARM_UP]]
+    write_problems(folder / f"{WARM_UP}.jsonl", shuffled(taught, WARM_UP))
 
 
 def main() -> None:
-    """Write all families, or those that are named."""
+    """Write all families."""
     parser = argparse.ArgumentParser(description="Write the task families of the evidence.")
     parser.add_argument("out", type=Path, help="folder to write to")
-    parser.add_argument("family", nargs="*", help=f"of {', '.join(FAMILIES)}; default: all")
     parser.add_argument("--data-dir", type=Path, help="folder of local data sets (or RLCR_DATA)")
     arguments = parser.parse_args()
+    data_dir = given_data_dir(arguments.data_dir)
     try:
-        for name in arguments.family or FAMILIES:
-            build, sizes = FAMILIES[name]
-            write_family(arguments.out / name, build(sizes, given_data_dir(arguments.data_dir)))
-            print(arguments.out / name)
+        write(arguments.out, {name: build(sizes, data_dir) for name, (build, sizes) in FAMILIES.items()})
     except RlcrError as error:
         sys.exit(f"tasks: {error}")
+    print(arguments.out)
 
 
 if __name__ == "__main__":

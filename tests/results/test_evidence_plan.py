@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from results.evidence import tasks
 from results.evidence.__main__ import chosen_steps, run
-from results.evidence.plan import SEEDS, TASKS, Step, recipe_of, steps
+from results.evidence.plan import SEEDS, START, TASKS, Step, recipe_of, steps
 
 from rlcr.training.recipes import load_recipe, parse_override
 
@@ -31,8 +31,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
     (folder / "results").symlink_to(REPOSITORY / "results")
     problems = tasks.chains({"test": 1, "validation": 1, "warm-up": 1, "train": 1})
-    for family in SEEDS:
-        tasks.write_family(folder / TASKS / family, problems)
+    tasks.write(folder / TASKS, dict.fromkeys(SEEDS, problems))
     return folder
 
 
@@ -48,7 +47,7 @@ def test_recipes_take_the_settings_of_their_step(
     resolved = load_recipe(recipe, overrides)
     assert resolved.recipe.method == "rlcr-short"
     if step.command[1] == "train":
-        assert resolved.recipe.model == str(step.makes.parents[1] / "start" / "model")
+        assert resolved.recipe.model == str(START)
         assert resolved.recipe.warm_up is None
 
 
@@ -96,9 +95,11 @@ def test_the_list_runs_nothing(tmp_path: Path) -> None:
     names = [line.split("  ", 1)[1].strip() for line in printed.stdout.splitlines()]
     assert names == [
         "tasks",
-        "reading/start",
+        "start",
         "reading/rlcr-0",
         "eval reading/rlcr-0",
         "samples reading/rlcr-0",
+        "vote reading/rlcr-0",
+        "coherence reading/rlcr-0",
     ]
     assert not list(tmp_path.iterdir())

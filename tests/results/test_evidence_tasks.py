@@ -38,13 +38,16 @@ def bare(problem: Problem) -> str:
 
 def test_files_are_the_same_each_time(family: str, data_dir: Path | None, tmp_path: Path) -> None:
     for folder in ("once", "again"):
-        tasks.write_family(tmp_path / folder, build(family, data_dir))
-    names = sorted(path.name for path in (tmp_path / "once").iterdir())
-    assert names == ["test.jsonl", "train.jsonl", "validation.jsonl", "warm-up.jsonl"]
+        tasks.write(tmp_path / folder, {family: build(family, data_dir)})
+    names = sorted(str(path.relative_to(tmp_path / "once")) for path in (tmp_path / "once").rglob("*.jsonl"))
+    assert names == [
+        *(f"{family}/{split}.jsonl" for split in ("test", "train", "validation")),
+        "warm-up.jsonl",
+    ]
     for name in names:
         assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     for split in ("train", "validation", "test"):
-        assert len(load(str(tmp_path / "once" / f"{split}.jsonl")).problems) == SIZES[split]
+        assert len(load(str(tmp_path / "once" / family / f"{split}.jsonl")).problems) == SIZES[split]
 
 
 def test_splits_share_no_id_and_no_question(family: str, data_dir: Path | None) -> None:

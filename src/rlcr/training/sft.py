@@ -299,10 +299,12 @@ def make_trainer(
     *,
     machine: Machine | None = None,
 ) -> Any:
-    """TRL's trainer, ready to start."""
+    """The trainer, ready to start."""
     from datasets import Dataset, disable_progress_bars
     from transformers import PrinterCallback, set_seed
-    from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
+    from trl import SFTConfig  # pyright: ignore[reportPrivateImportUsage]
+
+    from rlcr.training.sft_trainer import PackedSFTTrainer
 
     if not sys.stderr.isatty():
         disable_progress_bars()  # in a pipe they are noise
@@ -342,7 +344,7 @@ def make_trainer(
         disable_tqdm=not sys.stderr.isatty(),
     )
     lora = Lora(rank=settings.lora_rank, alpha=2 * settings.lora_rank) if settings.lora_rank else None
-    trainer = SFTTrainer(
+    trainer = PackedSFTTrainer(
         model=model,
         args=config,
         train_dataset=data,

@@ -41,7 +41,8 @@ class WarmUp(BaseModel):
     epochs: Count = 1
     lr: Annotated[float, Field(gt=0)] = 1e-4
     batch: Count = 16
-    #: What taught confidences are drawn from, evenly: they tell nothing, so that RL has calibration to teach.
+    #: What taught confidences are drawn from, high ones more often: they tell nothing, so that RL has
+    #: calibration to teach.
     #: What is never taught is hardly ever sampled: taught from 0.5 on, a model says 0.5 of all that is hard.
     confidence: tuple[Share, Share] = (0.0, 1.0)
 
