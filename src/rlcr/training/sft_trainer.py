@@ -31,12 +31,13 @@ class PackedSFTTrainer(SFTTrainer):
     def __init__(self, **trl: Any) -> None:
         super().__init__(**trl)
         model = self.accelerator.unwrap_model(self.model)
+        tokenizer: Any = self.processing_class
         add_token_scores(base_model(model), temperature=1.0)
         self._sharing = Sharing(
             [model],
             wanted=True,
             accelerator=self.accelerator,
-            pad=self.processing_class.pad_token_id,
+            pad=tokenizer.pad_token_id,
             rows=self.args.per_device_train_batch_size,
         )
 
