@@ -1,6 +1,6 @@
 """`make evidence`: run what is missing, two at a time on one thread each, and write results/evidence.json.
 
-    python -m results.evidence                all of it: many hours; what is finished stays finished
+    python -m results.evidence                all whose outcome is not kept yet: hours; resumable
     python -m results.evidence --only chains  the steps whose name holds this
     python -m results.evidence --list         what there is, and what is done
     python -m results.evidence --minutes 100  start nothing after so long
@@ -18,10 +18,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from results.evidence.collect import TIMES, write
+from results.evidence.collect import write
+from results.evidence.outcomes import TIMES, keep
 from results.evidence.plan import ROOT, Step, model_folder, steps
 
 from rlcr.errors import RlcrError
@@ -53,15 +54,22 @@ def main() -> None:
         for step in chosen:
             print(f"{'done   ' if step.done else 'missing'}  {step.name}")
         return
-    failed = run(chosen, options.jobs, time.monotonic() + 60 * options.minutes)
-    if any(step.done and step.name.startswith("eval ") for step in all_steps):
+    failed = run(
+        chosen, options.jobs, time.monotonic() + 60 * options.minutes, keep=lambda s: keep(s, all_steps)
+    )
+    if any(is_kept(step) for step in all_steps):
         print(write(all_steps))
     if failed:
         sys.exit(f"evidence: failed: {', '.join(failed)}; their output is in {ROOT / 'logs'}")
 
 
+def is_kept(step: Step) -> bool:
+    """Whether the outcome of a step is in the repository."""
+    return step.kept is not None and step.kept.exists()
+
+
 def chosen_steps(all_steps: Sequence[Step], only: str) -> list[Step]:
-    """The steps whose name holds a text, with all that they need, in their order."""
+    """The steps whose name holds a text and whose outcome is not kept, with all that they need, in order."""
     by_name = {step.name: step for step in all_steps}
     wanted: set[str] = set()
 
@@ -71,15 +79,23 @@ def chosen_steps(all_steps: Sequence[Step], only: str) -> list[Step]:
             want(other)
 
     for step in all_steps:
-        if only in step.name:
+        if only in step.name and not is_kept(step) and (only or step.kept):
             want(step.name)
     return [step for step in all_steps if step.name in wanted]
 
 
-def run(chosen: Sequence[Step], jobs: int, until: float) -> list[str]:
-    """Start steps as their turn comes and wait for them; the names of those that failed."""
+def run(
+    chosen: Sequence[Step], jobs: int, until: float, keep: Callable[[Step], None] = lambda step: None
+) -> list[str]:
+    """Start steps as their turn comes and wait for them; the names of those that failed.
+
+    ``keep`` is given each step that is done.
+    """
     waiting = [step for step in chosen if not step.done]
     finished = {step.name for step in chosen if step.done}
+    for step in chosen:
+        if step.done:
+            keep(step)
     running: list[Running] = []
     failed: list[str] = []
     try:
@@ -97,6 +113,8 @@ def run(chosen: Sequence[Step], jobs: int, until: float) -> list[str]:
                 succeeded = one.process.returncode == 0 and one.step.done
                 note(one)
                 (finished.add if succeeded else failed.append)(one.step.name)
+                if succeeded:
+                    keep(one.step)
     finally:
         for one in running:
             one.process.terminate()  # in the background of a script, Ctrl-C is ignored

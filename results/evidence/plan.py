@@ -1,7 +1,8 @@
 """Which runs the evidence rests on, each by the command that makes it.
 
 A step is done when the file or folder that it makes is there; it is started when those it needs are done.
-Everything lies in runs/evidence, and every command can be typed by hand from the root of the repository.
+Everything lies in runs/evidence, and every command can be typed by hand from the root of the repository. What
+is kept of a run in the repository (:mod:`results.evidence.outcomes`) lies beside this file.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rlcr.errors import RlcrError
 MODEL = "RLCR_SMOLLM2"
 ROOT = Path("runs/evidence")
 TASKS = ROOT / "tasks"
+OUTCOMES = Path("results/evidence/outcomes")
 #: Trained on; all of them are evaluated.
 TRAINED = ("chains", "reading")
 FAMILIES = ("chains", "backward", "reading")
@@ -59,6 +61,8 @@ class Step:
     out: Path | None = None
     """The folder that ``--resume`` continues, where the command has that option."""
     threads: int = 1
+    kept: Path | None = None
+    """The file in which its outcome is kept; None for a step that others build on."""
 
     @property
     def done(self) -> bool:
@@ -115,7 +119,8 @@ def _evaluated(name: str, model: Path) -> Step:
     tasks = ",".join(str(TASKS / family / "test.jsonl") for family in FAMILIES)
     out = ROOT / "evals" / name
     command = ("rlcr", "eval", "--model", str(model), "--task", tasks, "--max-tokens", str(MAX_TOKENS))
-    return Step(f"eval {name}", (*command, "--out", str(out)), out / "results.json", (name,), out)
+    made, kept = out / "results.json", OUTCOMES / f"{name}.json"
+    return Step(f"eval {name}", (*command, "--out", str(out)), made, (name,), out, kept=kept)
 
 
 def _sampled(family: str, variant: str) -> Iterator[Step]:
@@ -126,10 +131,12 @@ def _sampled(family: str, variant: str) -> Iterator[Step]:
         str(TASKS / family / "test.jsonl"), "--samples", str(SAMPLES), "--limit", str(VOTED_ON),
         "--temperature", "1", "--max-tokens", str(MAX_TOKENS), "--out", str(run),
     )  # fmt: skip
-    needs = (f"samples {name}",)
     yield Step(f"samples {name}", sampling, run / "results.json", (name,), run)
-    yield Step(f"vote {name}", ("rlcr", "vote", str(run)), run / "voting.json", needs)
-    yield Step(f"coherence {name}", ("rlcr", "coherence", str(run)), run / "coherence.json", needs)
+    for command, makes in (("vote", "voting.json"), ("coherence", "coherence.json")):
+        kept = OUTCOMES / f"{name}-{command}.json"
+        yield Step(
+            f"{command} {name}", ("rlcr", command, str(run)), run / makes, (f"samples {name}",), kept=kept
+        )
 
 
 def _confidence(name: str) -> Iterator[Step]:
@@ -160,7 +167,8 @@ def _confidence(name: str) -> Iterator[Step]:
     yield Step(f"judged {name}", judged, evaluated / "confidence" / "classifier.json", needs)
     compared = ("rlcr", "confidence", "compare", str(evaluated))
     needs = (f"learned {name}", f"judged {name}")
-    yield Step(f"columns {name}", compared, evaluated / "columns.json", needs)
+    kept = OUTCOMES / f"{name}-columns.json"
+    yield Step(f"columns {name}", compared, evaluated / "columns.json", needs, kept=kept)
 
 
 def model_folder() -> str:
