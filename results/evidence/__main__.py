@@ -125,12 +125,12 @@ def run(
 
 
 def start(step: Step) -> Running:
-    """Start a step, most on one thread: two processes that use both cores each would crawl."""
+    """Start a step on one thread: two processes that use both cores each would crawl."""
     log = ROOT / "logs" / f"{step.name.replace('/', '-').replace(' ', '-')}.txt"
     log.parent.mkdir(parents=True, exist_ok=True)
     print(f"{step.name}: started, {log}", flush=True)
     with open(log, "ab") as out:
-        environment = {**os.environ, "OMP_NUM_THREADS": str(step.threads)}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         return Running(step, subprocess.Popen(step.arguments(), stdout=out, stderr=out, env=environment))
 
 

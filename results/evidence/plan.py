@@ -29,6 +29,8 @@ START = ROOT / "start" / "model"
 MAX_TOKENS = 80
 #: Samples of a question for votes and coherence, and questions.
 SAMPLES, VOTED_ON = 16, 100
+#: Test problems of each family that every model answers.
+TESTED_ON = 200
 #: Training problems whose answers the classifier and the probe learn from.
 LEARNED_FROM = 600
 
@@ -60,7 +62,6 @@ class Step:
     needs: tuple[str, ...] = ()
     out: Path | None = None
     """The folder that ``--resume`` continues, where the command has that option."""
-    threads: int = 1
     kept: Path | None = None
     """The file in which its outcome is kept; None for a step that others build on."""
 
@@ -102,8 +103,7 @@ def recipe_of(family: str) -> str:
 def _warm_up(model: str) -> Step:
     out = START.parent
     command = ("rlcr", "warm-up", recipe_of("start"), f"model={model}", "--out", str(out))
-    # Nothing else can be done meanwhile, so that it may have both cores.
-    return Step("start", command, START, ("tasks",), out, threads=2)
+    return Step("start", command, START, ("tasks",), out)
 
 
 def _trained(family: str, variant: str, seed: int) -> Iterator[Step]:
@@ -118,7 +118,8 @@ def _trained(family: str, variant: str, seed: int) -> Iterator[Step]:
 def _evaluated(name: str, model: Path) -> Step:
     tasks = ",".join(str(TASKS / family / "test.jsonl") for family in FAMILIES)
     out = ROOT / "evals" / name
-    command = ("rlcr", "eval", "--model", str(model), "--task", tasks, "--max-tokens", str(MAX_TOKENS))
+    limits = ("--max-tokens", str(MAX_TOKENS), "--limit", str(TESTED_ON))
+    command = ("rlcr", "eval", "--model", str(model), "--task", tasks, *limits)
     made, kept = out / "results.json", OUTCOMES / f"{name}.json"
     return Step(f"eval {name}", (*command, "--out", str(out)), made, (name,), out, kept=kept)
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -40,13 +40,13 @@ from rlcr.tasks.plumbing.seeded import rank, same_question_key, shuffled
 from rlcr.tasks.plumbing.source import SourceTable, cell, find_files, given_data_dir, text
 from rlcr.tasks.plumbing.tables import Row
 
+WARM_UP = "warm-up"
 #: In the order in which they are drawn: the test problems do not depend on how many others there are.
-SPLITS = ("test", "validation", "warm-up", "train")
+SPLITS = ("test", "validation", WARM_UP, "train")
 Sizes = Mapping[str, int]
 CHAINS_SIZES: Sizes = {"test": 400, "validation": 200, "warm-up": 800, "train": 4000}
 BACKWARD_SIZES: Sizes = {"test": 200, "validation": 200, "warm-up": 300, "train": 0}
 READING_SIZES: Sizes = {"test": 300, "validation": 200, "warm-up": 400, "train": 800}
-WARM_UP = "warm-up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,17 @@ def chains(sizes: Sizes, data_dir: Path | None = None) -> Splits:
 
 
 def backward(sizes: Sizes, data_dir: Path | None = None) -> Splits:
-    """Words spelled backward."""
-    settings = {"min_word_len": 3, "max_word_len": 7}
-    return _gym("backward", "spell_backward", settings, "exact", _letters, sizes)
+    """Words spelled backward: those of three letters, since the model is hardly ever right on longer ones.
+
+    The form is taught with words of up to seven letters.
+    """
+
+    def drawn(longest: int, without: Iterable[Worked] = ()) -> Splits:
+        settings = {"min_word_len": 3, "max_word_len": longest}
+        return _gym("backward", "spell_backward", settings, "exact", _letters, sizes, without)
+
+    taught = drawn(7)[WARM_UP]
+    return drawn(3, taught) | {WARM_UP: taught}
 
 
 def _gym(
@@ -89,8 +97,9 @@ def _gym(
     verifier: str,
     work_out: Callable[[Mapping[str, Any]], str],
     sizes: Sizes,
+    without: Iterable[Worked] = (),
 ) -> Splits:
-    seen: set[str] = set()
+    seen = {same_question_key(one.problem.question) for one in without}
     splits: Splits = {}
     for split in SPLITS:
         drawn: list[Worked] = []

@@ -1,0 +1,129 @@
+"""The paper's claims, one by one: what these runs say of each, with the number and its interval.
+
+A claim is supported when the whole interval lies where the paper says, contradicted when the whole interval
+lies elsewhere, and open otherwise. What has not been run is said to be missing. All runs are of a model of
+135M parameters on small tasks: support here is a check of the mechanism, not of the paper's scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from results.evidence.collect import Outcome, answers, finished, read_outcome
+from results.evidence.plan import FAMILIES, TRAINED
+
+from rlcr import metrics
+
+#: The accuracy that may be lost for calibration before it counts as lost.
+TOLERANCE = 0.02
+#: An accuracy below this is a collapse where the start had several times as much.
+COLLAPSED = 0.05
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the runs say of a claim."""
+
+    claim: str
+    measured: str
+    value: float | None
+    low: float | None
+    high: float | None
+    verdict: str
+    """``supported``, ``contradicted``, ``open`` or ``missing``."""
+
+
+Judge = Callable[[float, float], str]
+
+
+def findings() -> list[dict[str, Any]]:
+    """Every claim that these runs can speak about."""
+    found: list[Finding] = []
+    for family in TRAINED:
+        others = [other for other in FAMILIES if other != family]
+        pair = _pair(family)
+        found += [
+            _difference("RLCR keeps accuracy", pair, family, family, "accuracy", above(-TOLERANCE)),
+            _difference("RLCR improves calibration in domain", pair, family, family, "ece", below(0)),
+            _difference("RLCR improves calibration in domain", pair, family, family, "brier", below(0)),
+            _difference("RLCR improves calibration in domain", pair, family, family, "auroc", above(0)),
+            *(
+                _difference("RLCR improves calibration out of domain", pair, family, other, "brier", below(0))
+                for other in others
+            ),
+        ]
+        start, rlvr = _start(), list(finished(family, "rlvr").values())
+        found.append(
+            _difference("RLVR grows overconfident", (start, rlvr), family, family, "confidence_gap", above(0))
+        )
+    for variant, claim in _COLLAPSES.items():
+        found.append(_collapse(claim, variant))
+    masked = list(finished("chains", "masked").values())
+    pair = (_start(), masked)
+    found += [
+        _difference("Masking keeps accuracy", pair, "chains", "chains", "accuracy", above(-TOLERANCE)),
+        _difference("Masking keeps accuracy", pair, "chains", "chains", "brier", below(0)),
+    ]
+    return [asdict(one) for one in found]
+
+
+def above(bound: float) -> Judge:
+    """Supported where the whole interval lies above."""
+    return lambda low, high: "supported" if low > bound else "contradicted" if high < bound else "open"
+
+
+def below(bound: float) -> Judge:
+    """Supported where the whole interval lies below."""
+    return lambda low, high: "supported" if high < bound else "contradicted" if low > bound else "open"
+
+
+_COLLAPSES = {
+    "rlcr-log": "The log score can collapse to abstaining",
+    "calibration-only": "Calibration alone collapses",
+}
+
+
+def _start() -> list[Outcome]:
+    start = read_outcome("start")
+    return [start] if start else []
+
+
+def _pair(family: str) -> tuple[list[Outcome], list[Outcome]]:
+    """RLVR and RLCR by the seeds that both have."""
+    rlvr, rlcr = (finished(family, variant) for variant in ("rlvr", "rlcr"))
+    both = sorted(rlvr.keys() & rlcr.keys())
+    return [rlvr[seed] for seed in both], [rlcr[seed] for seed in both]
+
+
+def _difference(
+    claim: str,
+    pair: tuple[Sequence[Outcome], Sequence[Outcome]],
+    trained: str,
+    family: str,
+    metric: str,
+    judge: Judge,
+) -> Finding:
+    first, second = pair
+    where = family if family == trained else f"{family}, trained on {trained}"
+    what = f"{metric}, difference, {where}"
+    if not first or not second:
+        return Finding(claim, what, None, None, None, "missing")
+    compared = metrics.compare_common(answers(first, family), answers(second, family))
+    difference = compared.metrics[metric] if compared else None
+    if difference is None or difference.value is None or difference.low is None or difference.high is None:
+        return Finding(claim, what, None, None, None, "open")
+    low, high = difference.low, difference.high
+    return Finding(claim, what, difference.value, low, high, judge(low, high))
+
+
+def _collapse(claim: str, variant: str) -> Finding:
+    outcomes = list(finished("chains", variant).values())
+    if not outcomes:
+        return Finding(claim, "accuracy, chains", None, None, None, "missing")
+    correct, confidence, question = answers(outcomes, "chains")
+    accuracy = metrics.summary(correct, confidence, question=question).metrics["accuracy"]
+    low, high = accuracy.low or 0.0, 1.0 if accuracy.high is None else accuracy.high
+    judge = below(COLLAPSED)
+    return Finding(claim, "accuracy, chains", accuracy.value, low, high, judge(low, high))
