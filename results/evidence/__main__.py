@@ -20,12 +20,18 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from results.evidence.collect import write
+from results.evidence import figures, tables
+from results.evidence.claims import findings
+from results.evidence.collect import collect
 from results.evidence.outcomes import TIMES, keep
 from results.evidence.plan import ROOT, Step, model_folder, steps
 
 from rlcr.errors import RlcrError
+from rlcr.files import new_file
+
+OUT = Path("results/evidence.json")
 
 
 @dataclass
@@ -58,9 +64,18 @@ def main() -> None:
         chosen, options.jobs, time.monotonic() + 60 * options.minutes, keep=lambda s: keep(s, all_steps)
     )
     if any(is_kept(step) for step in all_steps):
-        print(write(all_steps))
+        for path in conclude(all_steps):
+            print(path)
     if failed:
         sys.exit(f"evidence: failed: {', '.join(failed)}; their output is in {ROOT / 'logs'}")
+
+
+def conclude(all_steps: Sequence[Step]) -> list[Path]:
+    """Everything that follows from what is kept: the JSON file, the tables of the docs, the figures."""
+    evidence = collect(all_steps) | {"claims": findings()}
+    with new_file(OUT) as out:
+        out.write((json.dumps(evidence, indent=1) + "\n").encode())
+    return [OUT, tables.write(evidence), *figures.draw()]
 
 
 def is_kept(step: Step) -> bool:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from results.evidence.plan import FAMILIES, OUTCOMES, SEEDS, TRAINED, Step
 
 from rlcr import metrics
-from rlcr.files import new_file
 
-OUT = Path("results/evidence.json")
-_SHOWN = ("accuracy", "auroc", "brier", "ece")
+SHOWN = ("accuracy", "auroc", "brier", "ece")
 
 Outcome = dict[str, Any]
 Answers = tuple[list[bool], list[float | None], list[str]]
@@ -34,13 +31,6 @@ def collect(all_steps: Sequence[Step]) -> dict[str, Any]:
         "votes": _all("vote"),
         "coherence": _all("coherence"),
     }
-
-
-def write(all_steps: Sequence[Step]) -> Path:
-    """Write the file, whole or not at all."""
-    with new_file(OUT) as out:
-        out.write((json.dumps(collect(all_steps), indent=1) + "\n").encode())
-    return OUT
 
 
 def read_outcome(name: str) -> Outcome | None:
@@ -79,7 +69,7 @@ def _table(family: str) -> dict[str, Any]:
         for task in FAMILIES if outcomes else ():
             correct, confidence, question = answers(outcomes, task)
             summary = metrics.summary(correct, confidence, question=question)
-            numbers = {name: summary.metrics[name].to_dict() for name in _SHOWN}
+            numbers = {name: summary.metrics[name].to_dict() for name in SHOWN}
             rows.setdefault(variant, {"seeds": len(outcomes)})[task] = {"n": summary.n, **numbers}
     return rows
 

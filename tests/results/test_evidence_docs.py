@@ -1,0 +1,47 @@
+"""What the repository says of the evidence is what its outcomes come to."""
+
+import json
+from pathlib import Path
+
+import pytest
+from results.evidence import tables
+from results.evidence.__main__ import OUT
+from results.evidence.claims import above, below, findings
+from results.evidence.collect import collect
+from results.evidence.plan import steps
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+
+
+def stored() -> dict:
+    if not OUT.exists():
+        pytest.skip("nothing is recorded")
+    return json.loads(OUT.read_text(encoding="utf-8"))
+
+
+def test_the_recorded_numbers_follow_from_the_outcomes() -> None:
+    computed = collect(list(steps("somewhere"))) | {"claims": findings()}
+    assert json.loads(json.dumps(computed)) == stored()
+
+
+def test_the_tables_of_the_docs_are_the_recorded_numbers() -> None:
+    page = tables.PAGE.read_text(encoding="utf-8")
+    assert tables.filled(page, stored()) == page
+
+
+def test_a_claim_is_judged_by_its_whole_interval() -> None:
+    assert [above(0)(*ends) for ends in ((0.1, 0.2), (-0.1, 0.2), (-0.2, -0.1))] == [
+        "supported",
+        "open",
+        "contradicted",
+    ]
+    assert [below(0)(*ends) for ends in ((0.1, 0.2), (-0.1, 0.2), (-0.2, -0.1))] == [
+        "contradicted",
+        "open",
+        "supported",
+    ]
