@@ -53,12 +53,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RLCR_SMOLLM2", "somewhere/smollm2")
     problems = tasks.chains({"test": 12, "validation": 1, "warm-up": 1, "train": 1})
     tasks.write(TASKS, {family: renamed(family, problems) for family in FAMILIES})
-    for name in ("start", "chains/rlvr-0", "chains/rlcr-0"):
+    for name in ("start", "chains/rlvr-7", "chains/rlcr-7"):
         step = BY_NAME[f"eval {name}"]
         given = step.command[step.command.index("--task") + 1].split(",")
         assert step.out
         evaluate(Settings(model="fake", tasks=tuple(given), method="rlcr-short"), step.out, sampler=Adds([]))
-    for name in ("chains/rlvr-0", "chains/rlcr-0"):
+    for name in ("chains/rlvr-7", "chains/rlcr-7"):
         run = START.parents[1] / name
         run.mkdir(parents=True)
         (run / "training.json").write_text(json.dumps({"settings": {"seed": 0}}))
@@ -67,47 +67,47 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         )
     START.parent.mkdir(parents=True)
     (START.parent / "warm-up.json").write_text(json.dumps({"settings": {}, "before": {}, "after": {}}))
-    TIMES.write_text('{"step": "chains/rlcr-0", "seconds": 5}\n{"step": "chains/rlcr-0", "seconds": 6.5}\n')
+    TIMES.write_text('{"step": "chains/rlcr-7", "seconds": 5}\n{"step": "chains/rlcr-7", "seconds": 6.5}\n')
     return tmp_path
 
 
 def test_an_outcome_holds_what_tables_need(folder: Path) -> None:
-    step = BY_NAME["eval chains/rlcr-0"]
+    step = BY_NAME["eval chains/rlcr-7"]
     keep(step, STEPS)
-    outcome = collect.read_outcome("chains/rlcr-0")
+    outcome = collect.read_outcome("chains/rlcr-7")
     assert outcome
-    assert list(outcome["commands"]) == ["tasks", "start", "chains/rlcr-0", "eval chains/rlcr-0"]
+    assert list(outcome["commands"]) == ["tasks", "start", "chains/rlcr-7", "eval chains/rlcr-7"]
     assert "$RLCR_SMOLLM2" in outcome["commands"]["start"]
-    assert outcome["seconds"]["chains/rlcr-0"] == 11.5
+    assert outcome["seconds"]["chains/rlcr-7"] == 11.5
     assert outcome["training"]["curves"]["reward"] == [0.1235, None]
     assert len(outcome["data"]) == 3
     kept = outcome["answers"]["chains"]
     assert len(kept["correct"]) == len(kept["confidence"]) == 12
     assert [0.75 if verdict == "1" else 0.5 for verdict in kept["correct"]] == kept["confidence"]
     # What is kept is not run again.
-    assert step.kept == OUTCOMES / "chains" / "rlcr-0.json"
+    assert step.kept == OUTCOMES / "chains" / "rlcr-7.json"
 
 
 def test_numbers_are_those_of_the_records(folder: Path) -> None:
-    for name in ("start", "chains/rlvr-0", "chains/rlcr-0"):
+    for name in ("start", "chains/rlvr-7", "chains/rlcr-7"):
         keep(BY_NAME[f"eval {name}"], STEPS)
     found = collect.collect(STEPS)
-    outcome = collect.read_outcome("chains/rlcr-0")
+    outcome = collect.read_outcome("chains/rlcr-7")
     assert outcome
     correct, confidence, _ = collect.answers([outcome], "chains")
     direct = metrics.summary(correct, confidence).metrics["brier"].value
     assert found["tables"]["chains"]["rlcr"]["chains"]["brier"]["value"] == direct
-    assert found["differences"]["chains"]["seeds"] == [0]
-    assert "eval chains/rlcr-1" in found["missing"]
-    assert "eval chains/rlcr-0" not in found["missing"]
+    assert found["differences"]["chains"]["seeds"] == [7]
+    assert "eval chains/rlcr-8" in found["missing"]
+    assert "eval chains/rlcr-7" not in found["missing"]
 
 
 def test_what_is_kept_is_not_run_again(folder: Path) -> None:
-    for name in ("start", "chains/rlvr-0", "chains/rlcr-0"):
+    for name in ("start", "chains/rlvr-7", "chains/rlcr-7"):
         keep(BY_NAME[f"eval {name}"], STEPS)
     repository = Path(__file__).parents[2]
     environment = {"RLCR_SMOLLM2": "x", "PATH": "", "PYTHONPATH": f"{repository}:{repository / 'src'}"}
     call = [sys.executable, "-m", "results.evidence", "--list", "--only", "chains/rl"]
     printed = subprocess.run(call, env=environment, capture_output=True, text=True, check=True).stdout
-    assert "eval chains/rlcr-0\n" not in printed
-    assert "eval chains/rlcr-1\n" in printed
+    assert "eval chains/rlcr-7\n" not in printed
+    assert "eval chains/rlcr-8\n" in printed
