@@ -37,12 +37,13 @@ LEARNED_FROM = 600
 #: How a variant differs from its recipe, which is RLCR.
 VARIANTS: dict[str, tuple[str, ...]] = {
     # The same tags, of which only the answer is rewarded: the confidence is stated, and free to drift.
-    "rlvr": ("weights.calibration=0",),
+    "rlvr": ("weights.calibration=0", "credit=all"),
     "rlcr": (),
+    # As the paper has it: the whole reward on every token.
+    "rlcr-all": ("credit=all",),
     "rlcr-log": ("reward=rlcr-log",),
-    "calibration-only": ("reward=calibration-only",),
+    "calibration-only": ("reward=calibration-only", "credit=all"),
     "masked": ("reward=calibration-only", "credit=analysis+confidence"),
-    "decoupled": ("credit=decoupled",),
 }
 #: What is compared: three seeds each, on every family that is trained on. The others: one seed, on chains.
 MAIN = ("rlvr", "rlcr")

@@ -14,11 +14,11 @@ PAGE = Path("docs/results.md")
 NAMES = {
     "start": "start (format warm-up)",
     "rlvr": "RLVR",
-    "rlcr": "RLCR",
+    "rlcr": "RLCR (decoupled credit)",
+    "rlcr-all": "RLCR (the whole reward on every token)",
     "rlcr-log": "RLCR-Log",
     "calibration-only": "calibration only",
     "masked": "calibration only, masked",
-    "decoupled": "RLCR, decoupled credit",
 }
 _HEADS = {"accuracy": "accuracy ↑", "auroc": "AUROC ↑", "brier": "Brier ↓", "ece": "ECE ↓"}
 
