@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rlcr.errors import RlcrError, nearest
 from rlcr.problem import Problem
@@ -167,6 +167,11 @@ class Reward:
         for name, values in parts.items():
             total += self.weights[name] * values
         return RewardParts(parts, np.where(scorable, total, 0.0), scorable)
+
+    def calibration(self, confidence: ArrayLike, correct: bool) -> Floats:
+        """The calibration part of well-formed responses that state these confidences, before its weight."""
+        assert self.rule is not None, "there is no calibration part without a rule"
+        return -self.rule(confidence, correct)
 
     def _calibration(self, responses: Sequence[Response], correct: Bools, well_formed: Bools) -> Floats:
         assert self.rule is not None, "checked when the reward was made"

@@ -25,6 +25,7 @@ IDLE = {
 CASES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "all": ({"entropy": 0.02}, texts_of(4, 4)),
     "analysis+confidence": ({"credit": "analysis+confidence", "entropy": 0.02}, texts_of(4, 4)),
+    "expected": ({"credit": "expected"}, texts_of(4, 4)),
     "decoupled": ({"credit": "decoupled", "entropy": 0.02, "gradient_checkpointing": True}, texts_of(4, 4)),
     "plain": ({"shared_prompts": False}, texts_of(4, 4)),
     "one process idle": (SMALL, IDLE),

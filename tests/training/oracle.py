@@ -25,6 +25,10 @@ class Row:
     rewards: dict[str, float] | None
     malformed: bool = False
     left_out: bool = False
+    digit: int | None = None
+    """The token that is the first decimal of the confidence, where that is one token."""
+    digit_rewards: dict[int, float] | None = None
+    """What each digit's token would have earned there for calibration."""
 
 
 def grpo_step(
@@ -57,11 +61,18 @@ def grpo_step(
                 if credit == "analysis+confidence" and row.owner[t] != "doubt":
                     continue
                 value = advantage["format"]
-                if credit != "decoupled" or row.malformed or row.owner[t] == "solution":
+                apart = credit in ("decoupled", "expected") and not row.malformed
+                by_expectation = credit == "expected" and t == row.digit
+                if not apart or row.owner[t] == "solution":
                     value += advantage["correctness"]
-                if credit != "decoupled" or row.malformed or row.owner[t] == "doubt":
+                if (not apart or row.owner[t] == "doubt") and not by_expectation:
                     value += advantage["calibration"]
                 loss = -value * logps_TV[t, token]
+                if by_expectation:
+                    assert row.digit_rewards is not None
+                    p_D = logps_TV[t, list(row.digit_rewards)].exp()
+                    rewards_D = torch.tensor(list(row.digit_rewards.values())).to(p_D)
+                    loss = loss - (p_D * (rewards_D - (p_D @ rewards_D / p_D.sum()).detach())).sum()
                 loss = loss + entropy * (logps_TV[t].exp() * logps_TV[t]).sum()
                 if kl:
                     with torch.no_grad():

@@ -14,8 +14,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rlcr.response import Response, parse
+from rlcr.reward import get_reward
 from rlcr.sample.tokens import token_spans
-from rlcr.training.credit import part_advantages, token_credit, tokens_of
+from rlcr.training.credit import digit_choice, digit_tokens, part_advantages, token_credit, tokens_of
 
 HARD = [
     "🙂", "👩‍👩‍👧‍👦", "🏳️‍🌈", "日本語", "漢字かな", "한국어", "é", "ñ̃", "ạ̈", "Z͑ͫ̓a", "שָׁלוֹם", "ไทย", "naïve",
@@ -119,3 +120,52 @@ def test_advantages_of_the_parts_add_up_and_leave_the_unscorable_out() -> None:
     found = part_advantages(parts, {"format": 0.5, "calibration": 2.0}, scorable, 4)
     assert found["format"].tolist() == pytest.approx([1 / 6, 1 / 6, -1 / 3, 0])
     assert found["calibration"].tolist() == pytest.approx([4 / 3, -2 / 3, -2 / 3, 0])
+
+
+@pytest.mark.parametrize(
+    ("stated", "values"),
+    [
+        ("0.7", [d / 10 for d in range(10)]),
+        (" .75\n", [d / 10 + 0.05 for d in range(10)]),
+        ("1.0", None),
+        ("1", None),
+        ("0", None),
+        ("0.", None),
+    ],
+)
+def test_every_digit_has_what_it_would_have_earned(stated: str, values: list[float] | None) -> None:
+    reward, tokenizer = get_reward("rlcr", format="confidence"), single_digits()
+    digits = digit_tokens(tokenizer)
+    text = f"<think>0.3</think><answer>0.1</answer><confidence>{stated}</confidence>"
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    read, spans = token_spans(tokenizer, ids)
+    for correct in (True, False):
+        choice = digit_choice(reward, parse(read, "confidence"), correct, ids, spans, digits)
+        if values is None:
+            assert choice is None
+            continue
+        assert choice is not None
+        assert spans[choice.at][0] == read.index(stated) + stated.index(".") + 1
+        assert ids[choice.at] == choice.tokens[7]
+        assert choice.rewards_K == pytest.approx([-0.5 * (value - correct) ** 2 for value in values])
+
+
+def test_digits_that_are_joined_are_left_alone() -> None:
+    text = "<think>a</think><answer>b</answer><confidence>0.75</confidence>"
+    joined = [(0, 49), (49, len(text))]  # one token holds "0.7", the other begins with "5"
+    choice = digit_choice(
+        get_reward("rlcr", format="confidence"), parse(text, "confidence"), True, [1, 2], joined, range(10)
+    )
+    assert choice is None
+
+
+def single_digits() -> Any:
+    """A tokenizer in which every character is a token."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=256, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator([], trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)

@@ -15,7 +15,7 @@ from tests.training.oracle import grpo_step
 from tests.training.updates import recipe, response, rows, stock_update, update
 
 
-@pytest.mark.parametrize("credit", ["all", "analysis+confidence", "decoupled"])
+@pytest.mark.parametrize("credit", ["all", "analysis+confidence", "decoupled", "expected"])
 @pytest.mark.parametrize(("dtype", "limit"), [("float64", 1e-9), ("float32", 1e-5)])
 @pytest.mark.parametrize("texts", [MIXED, EQUAL], ids=["mixed", "equal rewards"])
 def test_gradient_is_the_oracles(texts: Any, dtype: str, limit: float, credit: Any, tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_kl_pulls_towards_the_start(tmp_path: Path) -> None:
     assert error(found.gradient, wanted) < 1e-4
 
 
-@pytest.mark.parametrize("credit", ["all", "analysis+confidence", "decoupled"])
+@pytest.mark.parametrize("credit", ["all", "analysis+confidence", "decoupled", "expected"])
 def test_an_update_does_not_depend_on_how_it_is_cut(credit: Any, tmp_path: Path) -> None:
     texts = texts_of(4, 4)
     base = recipe(prompts=4, group=4, credit=credit, entropy=0.02, dtype="float32")

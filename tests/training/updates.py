@@ -18,7 +18,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rlcr.problem import Problem
 from rlcr.prompts import Message, render_messages
-from rlcr.response import parse
+from rlcr.response import Response, parse
 from rlcr.sample import Completion, Request, Sampling
 from rlcr.training.data import RenderedPrompt
 from rlcr.training.grpo import CalibrationTrainer
@@ -180,14 +180,31 @@ def rows(texts: Mapping[str, Sequence[str]], *, mask_truncated: bool = False) ->
                     for tag, (first, last) in read.spans.items():
                         if set(range(start, stop)) & set(range(first, last)):
                             owner[t] = "solution" if tag in ("think", "answer") else "doubt"
+            digit, digit_rewards = first_decimal(tokenizer, read, offsets, right)
             group.append(
                 Row(
                     prompt, encode(tokenizer, text), owner, rewards,
                     malformed=not read.well_formed, left_out=mask_truncated and text.endswith("…"),
+                    digit=digit, digit_rewards=digit_rewards,
                 )
             )  # fmt: skip
         groups.append(group)
     return groups
+
+
+def first_decimal(
+    tokenizer: Any, read: Response, offsets: Sequence[tuple[int, int]], right: float
+) -> tuple[int | None, dict[int, float] | None]:
+    """Where the first decimal of a confidence is a token, that token and what each digit is worth there."""
+    start = read.spans["confidence"][0] if read.well_formed else 0
+    if not read.well_formed or read.text[start : start + 2] != "0.":
+        return None, None
+    rest = read.text[start + 3 : read.spans["confidence"][1]]
+    for t, span in enumerate(offsets):
+        if tuple(span) == (start + 2, start + 3):
+            tokens = [tokenizer.encode(str(d), add_special_tokens=False)[0] for d in range(10)]
+            return t, {token: -0.5 * (float(f"0.{d}{rest}") - right) ** 2 for d, token in enumerate(tokens)}
+    return None, None
 
 
 def stock_update(

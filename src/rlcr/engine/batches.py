@@ -30,6 +30,16 @@ _MASK = 2**25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """A place in a completion where it is known what each of several tokens would have been worth."""
+
+    at: int
+    """The number of the token in the completion."""
+    tokens: tuple[int, ...]
+    rewards_K: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """A completion as the loss sees it. Arrays have one entry for each token of the completion."""
 
@@ -41,6 +51,7 @@ class Sample:
     counted_T: NDArray[np.bool_]
     weight: float = 0.0
     """What each counted token's loss is multiplied by."""
+    choice: Choice | None = None
 
     @property
     def counted(self) -> int:
@@ -50,7 +61,7 @@ class Sample:
     @property
     def teaches(self) -> bool:
         """Whether the policy gradient of any of its tokens is other than zero."""
-        return bool(self.advantages_T[self.counted_T].any())
+        return bool(self.advantages_T[self.counted_T].any()) or self.choice is not None
 
     @property
     def read(self) -> int:

@@ -175,6 +175,11 @@ class SharedPrompts:
             (counted,) = sample.counted_T.nonzero()
             at.append(np.where(counted == 0, end, start + counted - 1))
             following.append(np.asarray(sample.completion)[counted])
+        # Behind all of them, in the same order, what else might have been written.
+        for sample, end, start in zip(samples, ends_R, starts_R, strict=True):
+            if choice := sample.choice:
+                at.append(np.full(len(choice.tokens), start + choice.at - 1 if choice.at else end))
+                following.append(np.array(choice.tokens))
 
         def tensor(pieces: Sequence[np.ndarray]) -> Tensor:
             return torch.from_numpy(np.concatenate(pieces).astype(np.int64)).to(device)
@@ -245,6 +250,10 @@ def plain_inputs(samples: Sequence[Sample], pad: int, device: torch.device) -> d
         (counted,) = sample.counted_T.nonzero()
         at.append(row * width + len(sample.prompt) - 1 + counted)
         following.append(np.asarray(sample.completion, dtype=np.int64)[counted])
+    for row, sample in enumerate(samples):
+        if choice := sample.choice:
+            at.append(np.full(len(choice.tokens), row * width + len(sample.prompt) - 1 + choice.at))
+            following.append(np.array(choice.tokens, dtype=np.int64))
     return {
         "input_ids": torch.from_numpy(ids_BL).to(device),
         "attention_mask": torch.from_numpy(attended_BL).to(device),

@@ -5,6 +5,12 @@
                           from: the paper's masked calibration baseline, whose answers must not change.
 ``decoupled``             correctness acts on think and answer, calibration on analysis and confidence, each
                           centred in its group (as DCPO does); format acts on every token.
+``expected``              as decoupled, but on the first decimal of a confidence calibration acts by its
+                          expectation: what each of the ten digits would have earned is known, since the
+                          verdict is, so that the gradient takes all of them, weighed by the model's own
+                          probabilities, instead of the one that was sampled. The same gradient on average,
+                          without the noise of sampling. Where a digit is no token of its own, or the
+                          confidence is not of the form 0.7 or 0.73, it is as decoupled.
 
 A token belongs to a part when it overlaps the text between the part's tags. One that holds only characters
 of tags, or joins two tags (``><``), belongs to no part, and so does the token that ends the response. A
@@ -14,13 +20,16 @@ its reward to all of its tokens, since nothing finer can be said.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcr.engine.batches import Choice
 from rlcr.response import Response, Span
-from rlcr.reward import group_advantages
+from rlcr.reward import Reward, group_advantages
 from rlcr.training.recipes.settings import Credit
 
 Floats = NDArray[np.float64]
@@ -30,6 +39,8 @@ _SOLUTION = ("think", "answer")
 _DOUBT = ("analysis", "confidence")
 #: In ``decoupled``, the tags on whose tokens a part of the reward acts; the others act on every token.
 _ACTS_ON = {"correctness": _SOLUTION, "abstention": _SOLUTION, "calibration": _DOUBT}
+#: A confidence below 1 in decimals: what stands before its first decimal, that, and what stands behind.
+_DECIMALS = re.compile(r"(\s*0?\.)(\d)(\d*\s*)")
 
 
 def part_advantages(
@@ -79,10 +90,43 @@ def token_credit(
         return np.full(len(token_spans), whole), everything_T
     if credit == "analysis+confidence":
         return np.full(len(token_spans), whole), tokens_of(_DOUBT, response, token_spans)
-    if not response.well_formed:
+    if not response.well_formed:  # decoupled and expected
         return np.full(len(token_spans), whole), everything_T
     advantage_T = np.zeros(len(token_spans))
     for name, value in advantages.items():
         where = _ACTS_ON.get(name)
         advantage_T += value * (everything_T if where is None else tokens_of(where, response, token_spans))
     return advantage_T, everything_T
+
+
+def digit_tokens(tokenizer: Any) -> tuple[int, ...]:
+    """The tokens of the digits 0 to 9; empty where a tokenizer has none for some digit alone."""
+    ids = [tokenizer.encode(str(digit), add_special_tokens=False) for digit in range(10)]
+    return tuple(one[0] for one in ids) if all(len(one) == 1 for one in ids) else ()
+
+
+def digit_choice(
+    reward: Reward,
+    response: Response,
+    correct: bool,
+    ids: Sequence[int],
+    token_spans: Sequence[Span],
+    digits: Sequence[int],
+) -> Choice | None:
+    """What each digit would have earned in the place of the confidence's first decimal, by its weight.
+
+    None where that place is not one token: there only the sampled digit is known to be a way to write.
+    """
+    if not response.well_formed or "confidence" not in response.spans:
+        return None
+    start, stop = response.spans["confidence"]
+    decimals = _DECIMALS.fullmatch(response.text[start:stop])
+    if decimals is None:
+        return None
+    before, written, behind = decimals.groups()
+    place = (start + len(before), start + len(before) + 1)
+    at = next((t for t, span in enumerate(token_spans) if span == place), None)
+    if at is None or ids[at] != digits[int(written)]:
+        return None
+    stated = [float(f"{before}{digit}{behind}") for digit in range(10)]
+    return Choice(at, tuple(digits), reward.weights["calibration"] * reward.calibration(stated, correct))

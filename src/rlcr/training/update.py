@@ -38,7 +38,7 @@ from rlcr.prompts import opens_think
 from rlcr.response import Response, Span, parse
 from rlcr.reward import Reward
 from rlcr.sample.tokens import token_spans
-from rlcr.training.credit import part_advantages, token_credit
+from rlcr.training.credit import digit_choice, digit_tokens, part_advantages, token_credit
 from rlcr.training.data import RenderedPrompt
 from rlcr.training.early_verdicts import EarlyVerdicts
 from rlcr.training.recipes.settings import Recipe
@@ -254,15 +254,23 @@ def credit(learner: Learner, scored: ScoredBatch) -> list[Sample]:
     parts = {name: np.array([rollout.parts[name] for rollout in scored.rollouts]) for name in weights}
     scorable = np.array([rollout.reward is not None for rollout in scored.rollouts])
     advantages = part_advantages(parts, weights, scorable, batch.group)
+    digits = digit_tokens(learner.tokenizer) if recipe.credit == "expected" else ()
     samples = []
     for row, ids in enumerate(sampled.completions):
-        place = batch.first + row
+        place, response, spans = batch.first + row, scored.responses[row], scored.spans[row]
         own = {name: float(values[place]) for name, values in advantages.items()}
-        advantages_T, counted_T = token_credit(recipe.credit, own, scored.responses[row], scored.spans[row])
+        advantages_T, counted_T = token_credit(recipe.credit, own, response, spans)
+        choice = None
+        if digits and scorable[place]:
+            right = scored.rollouts[place].verdict == "correct"
+            choice = digit_choice(learner.reward, response, right, ids, spans, digits)
         if recipe.mask_truncated and sampled.truncated[row]:
-            counted_T = np.zeros_like(counted_T)
+            counted_T, choice = np.zeros_like(counted_T), None
+        if choice:
+            # Calibration acts there by its expectation, and by nothing else.
+            advantages_T[choice.at] -= own["calibration"]
         prompt = batch.examples[row].prompt.ids
-        samples.append(Sample(place // batch.group, prompt, ids, advantages_T, counted_T))
+        samples.append(Sample(place // batch.group, prompt, ids, advantages_T, counted_T, choice=choice))
     return samples
 
 
@@ -314,6 +322,9 @@ def loss_of(learner: Learner, part: Pass, bonus: float) -> tuple[torch.Tensor, S
     call = learner.sharing.inputs(samples, shared=part.shared)
     with learner.accelerator.autocast():
         logps_N, entropy_N = learner.model(**call)
+    counted = sum(sample.counted for sample in samples)
+    expected = choice_loss(samples, logps_N[counted:])
+    logps_N, entropy_N = logps_N[:counted], entropy_N[:counted]
     advantages_N, weights_N = (
         torch.from_numpy(np.concatenate(arrays)).to(logps_N)
         for arrays in (
@@ -326,11 +337,29 @@ def loss_of(learner: Learner, part: Pass, bonus: float) -> tuple[torch.Tensor, S
     if bonus:
         objective_N = objective_N - bonus * entropy_N
     if recipe.kl:
-        towards_N = _reference(learner, call) - logps_N
+        towards_N = _reference(learner, call)[:counted] - logps_N
         kl_N = torch.exp(towards_N) - towards_N - 1
         objective_N, pull = objective_N + recipe.kl * kl_N, kl_N.detach().sum().item()
     sums = Sums(entropy_N.detach().sum().item(), pull, float(len(entropy_N)))
-    return (weights_N * objective_N).sum(), sums
+    return (weights_N * objective_N).sum() + expected, sums
+
+
+def choice_loss(samples: Sequence[Sample], logps_N: torch.Tensor) -> torch.Tensor:
+    """The sum over samples with a choice of ``-weight sum_k p_k (r_k - b) log p_k``, p and b held constant.
+
+    Its gradient is that of the expected reward: what the policy gradient of one sampled token is on average.
+    b is the mean reward under p.
+    """
+    total, first = logps_N.new_zeros(()), 0
+    for sample in samples:
+        if choice := sample.choice:
+            logps_K = logps_N[first : first + len(choice.tokens)]
+            first += len(choice.tokens)
+            p_K = logps_K.detach().exp()
+            rewards_K = torch.from_numpy(choice.rewards_K).to(logps_K)
+            mean = (p_K * rewards_K).sum() / p_K.sum()
+            total = total - sample.weight * (p_K * (rewards_K - mean) * logps_K).sum()
+    return total
 
 
 def _reference(learner: Learner, call: dict[str, Any]) -> torch.Tensor:

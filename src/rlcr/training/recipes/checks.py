@@ -234,7 +234,8 @@ def _check_credit(recipe: Recipe, reward: Reward) -> None:
             f"credit {recipe.credit} acts on the confidence, but format {reward.format} has only"
             f" {_tags(reward.format)}: use credit=all, or a method that states confidence"
         )
-    needed = ("correctness", "calibration") if recipe.credit == "decoupled" else ("calibration",)
+    apart = recipe.credit in ("decoupled", "expected")
+    needed = ("correctness", "calibration") if apart else ("calibration",)
     for part in needed:
         if part not in reward.weights:
             raise RlcrError(f"credit {recipe.credit} needs a {part} reward, which {recipe.reward} lacks")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Credit = Literal["all", "analysis+confidence", "decoupled"]
+Credit = Literal["all", "analysis+confidence", "decoupled", "expected"]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 
