@@ -169,4 +169,4 @@ def _from_two_groups(samples: Sequence[Sample], rows: int) -> list[Sample]:
 
 def _all_counted(sample: Sample) -> Sample:
     """All tokens compared: where nothing is learned from any of them, nothing would be."""
-    return replace(sample, counted_T=np.ones(len(sample.completion), dtype=bool))
+    return replace(sample, counted_T=np.ones(len(sample.completion), dtype=bool), choice=None)
