@@ -300,7 +300,7 @@ def _top_level_blocks(text: str, tokens: list[_Token]) -> tuple[dict[str, _Block
 UNTAGGED_ANSWER = "untagged-answer"
 _BOX = re.compile(r"\\boxed\{")
 _SAYS_ANSWER = re.compile(
-    r"(?:\banswer\b(?:[ \t]+(?:is|would[ ]be|must[ ]be)\b|[*_]{0,2}[ \t]*:)|####)(?:[ \t]*:)?[\s*_`]*",
+    r"(?:\banswer\b(?:[ \t]+(?:is|would be|must be)\b|[*_]{0,2}[ \t]*:)|####)(?:[ \t]*:)?[\s*_`]*",
     re.IGNORECASE,
 )
 _AROUND = " \t\r\n*_`"

@@ -77,7 +77,7 @@ def stored_method(model: str) -> Method | None:
 
 
 def needs_answer(response: Response) -> bool:
-    """Whether a leniently read response holds no valid answer: one that was cut off, or has no tag, is not."""
+    """Whether a leniently read response holds no valid answer, in its tag and not cut off."""
     return not response.answer or not {"unclosed-answer", UNTAGGED_ANSWER}.isdisjoint(response.leniencies)
 
 

@@ -6,8 +6,8 @@ formula itself, math-verify takes the last number it sees: 2 from ``(a+5)(b+2)``
 from "12π inches". So the text is made into a formula here, by these rules:
 
 1. The last ``\\boxed{…}`` is the answer, if there is one. Bold, code and answer tags are not part of it.
-2. Math delimiters (``$``, ``\\(``, ``\\[``), which include the dollar sign of a price, are dropped; so are the
-   signs of other currencies, "=" or "≈" at the beginning, and words in brackets: "17 (seventeen)".
+2. Math delimiters (``$``, ``\\(``, ``\\[``), which include the dollar sign of a price, are dropped; so are
+   the signs of other currencies, "=" or "≈" at the beginning, and words in brackets: "17 (seventeen)".
 3. Plain notation becomes LaTeX: ``√2``, ``sqrt(2)``, ``pi``, ``∞``, ``**``, ``<=``, ``50%``, ``1.5e3``,
    ``137 1/2``. "and" and "or" become commas, so that "3 or 5" is a set and not a lucky guess.
 4. A full stop at the end is dropped, and so are units there: "km/h" and the like, "°C", and after a space

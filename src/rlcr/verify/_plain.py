@@ -44,7 +44,7 @@ def unmarked(text: str) -> str:
 
 
 def stated(text: str) -> str:
-    """What a text without markup states as the answer: what follows "The answer is", if that is how it begins.
+    """What a text without markup states as the answer: what follows "The answer is", if it begins so.
 
     >>> stated("The answer is Paris."), stated("Answer: “Paris”"), stated("Paris")
     ('Paris', 'Paris', 'Paris')
