@@ -8,14 +8,13 @@ and exists to reproduce published numbers; its strict counterpart is always repo
 from __future__ import annotations
 
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from rlcr.errors import RlcrError, described
+from rlcr.errors import RlcrError
 from rlcr.evaluate.grade import grade
 from rlcr.files import new_file
 from rlcr.metrics.measurement import GradedSamples, Measurement
@@ -23,6 +22,7 @@ from rlcr.problem import Problem, as_texts
 from rlcr.response import get_format
 from rlcr.runs.record import Record, Sampled
 from rlcr.runs.store import json_line
+from rlcr.tasks.plumbing.options import Options, named_option, options_of
 from rlcr.tasks.plumbing.tables import Progress, Row, read_rows
 from rlcr.verify import Grading, get_verifier
 from rlcr.verify.verdict import unscorable_warning
@@ -157,10 +157,11 @@ def grade_file(
     wanted = [column for column in (completion, gold, choices, id) if column]
     with new_file(out, make_folder=False) if out else contextlib.nullcontext() as file:
         for number, row in enumerate(read_rows(path, wanted, progress=progress)):
-            options = {} if choices is None else _options(row, choices)
             name = str(number if id is None else row.cells[id])
-            texts = [row.texts(column) for column in (completion, gold)]
-            _write(file, grader.take(number, name, texts[0], texts[1], options))
+            texts, golds = row.texts(completion), row.texts(gold)
+            options = Options({}, {}) if choices is None else _options(row, choices)
+            golds = named_option(golds, options) or golds
+            _write(file, grader.take(number, name, texts, golds, options.texts))
         _write(file, grader.flush())
     return grader
 
@@ -225,16 +226,11 @@ class Grader:
         return Scores(self._grading, measurement, self._tally, strict, records or [])
 
 
-def _options(row: Row, column: str) -> Mapping[str, str]:
-    cell = row.cells[column]
-    if isinstance(cell, str):
-        with contextlib.suppress(json.JSONDecodeError):
-            cell = json.loads(cell)
-    if isinstance(cell, list):
-        cell = {chr(ord("A") + index): text for index, text in enumerate(cell)}
-    if not isinstance(cell, dict) or not all(isinstance(text, str) for text in cell.values()):
-        raise row.error(column, f"expected a list of options, or an object of them, found {described(cell)}")
-    return cell
+def _options(row: Row, column: str) -> Options:
+    try:
+        return options_of(row.cells[column])
+    except ValueError as error:
+        raise row.error(column, str(error)) from None
 
 
 _WRITTEN = (
