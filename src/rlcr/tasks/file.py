@@ -4,8 +4,8 @@ Settings: ``path`` is a file or a hub id (``owner/name``, then also ``config`` a
 is the hub's). ``question`` and ``gold`` name the columns; ``template`` makes the question of several columns,
 ``{Body} {Question}``. ``a.b`` is the field b of an object in column a. A gold cell holds one answer or a list
 of aliases (in CSV written as JSON). The verifier is that of the call, or row by row that of
-``verifier_column``. ``id`` names a column of unique ids; without it the row number is the id. ``choices`` names
-a column with the options, or a column for each, ``A,B,C,D``; what a gold is then, and ``gold_is``:
+``verifier_column``. ``id`` names a column of unique ids; without it the row number is the id. ``choices``
+names a column with the options, or a column for each, ``A,B,C,D``; what a gold is then, and ``gold_is``:
 :mod:`rlcr.tasks.plumbing.options`. ``solution`` names a column with worked solutions, the steps without the
 answer, for `rlcr warm-up`. ``instruction`` is the line added to every question. All other columns are kept as
 extras, by which metrics can be split.

@@ -63,12 +63,12 @@ def show(tasks: TaskSet, count: int, prompt: str) -> str:
         f"gold: {' | '.join(problem.gold)}\nverifier: {problem.verifier}"
         for problem in tasks.problems[:count]
     ]
-    return "\n\n".join([*blocks, *_notes(tasks.task), provenance(tasks)])
+    return "\n\n".join([*blocks, *_notes(tasks), provenance(tasks)])
 
 
-def _notes(name: str) -> list[str]:
-    """What there is to say of a task; nothing of a file of built problems."""
-    task = TASKS.get(name)
+def _notes(tasks: TaskSet) -> list[str]:
+    """What there is to say of a task; nothing of a file of built problems, whatever its name."""
+    task = None if tasks.split == "as built" else TASKS.get(tasks.task)
     return [f"about: {task.about}\nmetrics: {task.metrics}"] if task else []
 
 

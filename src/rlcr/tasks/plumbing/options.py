@@ -205,6 +205,6 @@ def _two_ways(
     here, there = ((read[row] or "?")[0] for read in (letters, others))
     return TwoWays(
         row,
-        f"the gold {golds[row][0][:40]!r} is option {here} as {name} and {there} as {other}, and both ways fit"
+        f"the gold {golds[row][0][:40]!r} is option {here} as {name} and {there} as {other}, and both fit"
         f" every row: say which, --set gold_is={name} or {other} (index counts from 0, number from 1)",
     )
