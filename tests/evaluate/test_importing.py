@@ -157,3 +157,9 @@ def test_the_same_problems_under_other_names_and_ids_are_compared(tmp_path: Path
     import_run(table(tmp_path, strangers, "third.jsonl"), tmp_path / "c", BY_ID, verifier="math")
     with pytest.raises(RlcrError, match="no task and no problem in common: first and third"):
         compare_runs(tmp_path / "a", tmp_path / "c", resamples=10)
+
+
+def test_a_run_without_options_is_not_graded_as_multiple_choice(tmp_path: Path) -> None:
+    import_run(several(tmp_path), tmp_path / "run", BY_ID, verifier="math")
+    with pytest.raises(RlcrError, match="its problems have no options, which the verifier choice needs"):
+        rescore(tmp_path / "run", verifier="choice")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rlcr.evaluate.score import score
 from rlcr.problem import Problem
 from rlcr.verify import is_wrapped, verify
 
@@ -104,3 +105,23 @@ def test_a_letter_and_a_text_cannot_be_compared_without_the_options() -> None:
 )  # fmt: skip
 def test_what_is_counted_as_wrapped(verifier: str, answer: str, wrapped: bool) -> None:
     assert is_wrapped(verifier, answer) is wrapped
+
+
+def test_choice_without_options_is_not_graded_in_silence() -> None:
+    told = score(["<answer>B</answer>"], ["B"], verifier="choice", resamples=0)
+    assert told.warnings == [
+        "1 answers were graded by the verifier choice without the options: --choices COL"
+    ]
+    silent = score(["<answer>B</answer>"], ["B"], verifier="choice", choices=[OPTIONS], resamples=0)
+    assert silent.warnings == []
+
+
+def test_lenient_reading_counts_what_it_accepts() -> None:
+    texts = ["The answer is **17**.", "<ANSWER>17 apples</ANSWER>", "<think>t</think><answer>17.</answer>"]
+    scores = score(texts, ["17"] * 3, format="rlvr", verifier="math", resamples=0)
+    assert [record.correct for record in scores.records] == [True] * 3
+    counted = {
+        name: scores.tally.leniencies[name] for name in ("untagged-answer", "loose-tags", "wrapped-answer")
+    }
+    assert counted == {"untagged-answer": 1, "loose-tags": 1, "wrapped-answer": 2}
+    assert [record.well_formed for record in scores.records] == [False, False, True]

@@ -188,6 +188,8 @@ def rescore(
         if verifier is None and (verdicts := run.settings.get("verdicts")):
             raise RlcrError(f"{run.folder}: its verdicts are {verdicts}; --verifier NAME grades it again")
         problems = run.problems(verifier)
+        if any(p.verifier == "choice" and not p.extras.get("choices") for p in problems.values()):
+            raise RlcrError(f"{run.folder}: its problems have no options, which the verifier choice needs")
         needs_judge = any(problem.verifier == "judge" for problem in problems.values())
         if needs_judge and named is None:
             raise _no_judge()

@@ -42,6 +42,8 @@ class Tally:
     leniencies: Counter[str] = field(default_factory=Counter)
     unscorable: Counter[str] = field(default_factory=Counter)
     """By reason."""
+    without_options: int = 0
+    """Of multiple choice: how many were graded by what the gold alone says of the options."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -71,9 +73,11 @@ class Scores:
 
     @property
     def warnings(self) -> list[str]:
-        """What makes the numbers doubtful: many unscorable answers."""
+        """What makes the numbers doubtful: many unscorable answers, options that are not known."""
         warning = unscorable_warning(self.tally.unscorable, self.tally.completions)
-        return [warning] if warning else []
+        unknown = self.tally.without_options
+        without = f"{unknown:,} answers were graded by the verifier choice without the options: --choices COL"
+        return [*([warning] if warning else []), *([without] if unknown else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: that of the measurement, with the grading, the counts and the warnings."""
@@ -193,6 +197,8 @@ class Grader:
     ) -> list[GradedRow]:
         """Take the samples of one question; returns records whenever a batch is full."""
         extras = {"choices": choices} if choices else {}
+        if self._verifier == "choice" and not choices:
+            self._tally.without_options += len(completions)
         problem = Problem(name, "", gold, self._verifier, extras=extras)
         for sample, text in enumerate(completions):
             completion = Sampled(
