@@ -43,5 +43,7 @@ def all_faults(faults: Mapping[int, str]) -> RlcrError:
     if not others:
         return RlcrError(faults[first])
     lines = ", ".join(map(str, others[:_SHOWN])) + (", …" if len(others) > _SHOWN else "")
-    rows = "row is" if len(others) == 1 else "rows are"
-    return RlcrError(f"{faults[first]} ({len(others):,} more {rows} faulty: lines {lines})")
+    more = f"1 more row is faulty: line {lines}"
+    if len(others) > 1:
+        more = f"{len(others):,} more rows are faulty: lines {lines}"
+    return RlcrError(f"{faults[first]} ({more})")
