@@ -51,7 +51,7 @@ def test_no_right_answer_has_become_wrong(shared_data: Path, run: str, method: s
     format = "rlcr" if method == "RLCR" else "confidence"
     problems = [Problem(str(n), row["problem"], row["answer"], VERIFIERS[run]) for n, row in enumerate(rows)]
     completions = [
-        Sampled(id=str(n), sample=0, task=run, format=format, text=row[f"{method}-output_0"][0])
+        Sampled(id=str(n), sample=0, task=run, format=format, text=row[f"{method}-output_0"])
         for n, row in enumerate(rows)
     ]
     before = "".join(f"{int(digit, 16):04b}" for digit in RIGHT_BEFORE[run, method])
