@@ -169,7 +169,7 @@ def test_lenient_last_top_level_block_wins_and_paper_takes_the_last_anywhere() -
          ("missing-think", "missing-analysis", "wrong-order")),
         ("So: <answer>1</answer> done", "1", None,
          ("missing-think", "missing-analysis", "missing-confidence", "outside-text")),
-        ("nothing", None, None,
+        ("nothing\nat all", None, None,
          ("missing-think", "missing-answer", "missing-analysis", "missing-confidence", "outside-text")),
     ],
 )  # fmt: skip
@@ -340,3 +340,39 @@ def test_unknown_names_say_what_is_known() -> None:
         parse("x", mode="loose")  # pyright: ignore[reportArgumentType]
     with pytest.raises(RlcrError, match="has the parts think, answer"):
         FORMATS["rlvr"].render(think="x")
+
+
+# --- ordinary text ----------------------------------------------------------------------------------
+
+ORDINARY = {
+    "The answer is **17**.": "17", "**17**": "17", "17.": "17", "Answer: 17": "17", "**Answer:** 17": "17",
+    "#### 17": "17", r"We get \boxed{\frac{1}{2}}, as asked.": r"\frac{1}{2}", "(B)": "(B)", "B) library": "B) library",
+    "First this.\nThe answer is 3.\nNo: the final answer is\n\n**17**\n": "17",
+    "<think>so</think>\nFinal answer: **B) library**\n<confidence>0.8</confidence>": "B) library",
+    "<ANSWER>17</ANSWER>": "17", "< Answer >17</ Answer >": "17",
+    # Not an answer: thoughts, text without one, an answer that never comes.
+    "<think>The answer is 5": None, "Some text.\nAnd more.": None, "First line.\nThe answer is": None, r"\boxed{}": None,
+    "x" * 201: None,
+    # What stands in its tag is the answer, whatever else is said.
+    "<answer>3</answer> So the answer is 4.": "3",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "answer"), ORDINARY.items(), ids=list(map(repr, ORDINARY)))
+def test_lenient_reading_finds_answers_in_ordinary_text(text: str, answer: str | None) -> None:
+    response = parse(text, mode="lenient")
+    assert response.answer == answer
+    if answer is not None:
+        counted = {"untagged-answer", "loose-tags"} & set(response.leniencies)
+        assert len(counted) == (0 if "<answer>" in text else 1)
+    strict = parse(text)
+    assert (strict.answer, strict.well_formed) == (None, False)
+
+
+def test_a_prompt_that_opened_the_thought_leaves_no_ordinary_text() -> None:
+    assert parse("Hm. The answer is 5.", mode="lenient", think_open=True).answer is None
+
+
+def test_strict_tags_are_lower_case() -> None:
+    response = parse(GOOD.replace("answer", "ANSWER"))
+    assert (response.well_formed, response.fault) == (False, "missing <answer>")

@@ -10,7 +10,8 @@ Three readings of the same text:
              and has no parts.
 ``lenient``  for evaluation. Reads what can be read and names every rule it had to bend
              (:attr:`Response.leniencies`). The last *top-level* block of a tag wins, so an
-             ``<answer>`` quoted inside ``<analysis>`` is never graded.
+             ``<answer>`` quoted inside ``<analysis>`` is never graded. ``<ANSWER>`` is a tag too. Where
+             there is none for the answer, ordinary text may hold it ("The answer is **17**.").
 ``paper``    the authors' evaluation reading, kept so that published numbers can be reproduced: the last
              block anywhere wins, and a confidence that cannot be read is 0.
 
@@ -147,6 +148,7 @@ def _parse(text: str, tag_set: ResponseFormat, mode: Mode, think_open: bool) -> 
 # --- strict -----------------------------------------------------------------------------------------
 
 _TAG = re.compile(r"<(/?)(think|answer|analysis|confidence)>")
+_LOOSE_TAG = re.compile(r"<[ \t]?(/?)[ \t]?(think|answer|analysis|confidence)[ \t]?>", re.IGNORECASE)
 _DECIMAL = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\Z")
 # More digits than any float holds. The cap keeps a megabyte of digits from being converted.
 _LONGEST_NUMBER = 400
@@ -217,10 +219,18 @@ class _Blocks:
     unclosed: list[Span] = field(default_factory=list)
 
 
+#: A tag of a text: its name, whether it closes, where it starts and where it ends.
+_Token = tuple[str, bool, int, int]
+
+
 def _parse_lenient(text: str, tag_set: ResponseFormat, think_open: bool, fault: str) -> Response:
-    blocks, outside_text = _top_level_blocks(text, think_open)
+    tags = list(_LOOSE_TAG.finditer(text))
+    tokens: list[_Token] = [(m[2].lower(), bool(m[1]), m.start(), m.end()) for m in tags]
+    leniencies = [] if all(map(_TAG.fullmatch, (m[0] for m in tags))) else ["loose-tags"]
+    if think_open and not text.lstrip().startswith("<think>"):
+        tokens.insert(0, ("think", False, 0, 0))
+    blocks, outside = _top_level_blocks(text, tokens)
     spans: dict[str, Span] = {}
-    leniencies: list[str] = []
     for tag in TAGS:
         block = blocks[tag]
         if block.closed:
@@ -228,6 +238,9 @@ def _parse_lenient(text: str, tag_set: ResponseFormat, think_open: bool, fault: 
         elif block.unclosed:
             spans[tag] = block.unclosed[-1]
             leniencies.append(f"unclosed-{tag}")
+        elif tag == "answer" and (untagged := _untagged_answer(text, outside)):
+            spans[tag] = untagged
+            leniencies.append(UNTAGGED_ANSWER)
         elif tag in tag_set.tags:
             leniencies.append(f"missing-{tag}")
         if len(block.closed) > 1:
@@ -237,7 +250,7 @@ def _parse_lenient(text: str, tag_set: ResponseFormat, think_open: bool, fault: 
     starts = [spans[tag][0] for tag in TAGS if tag in spans]
     if starts != sorted(starts):
         leniencies.append("wrong-order")
-    if outside_text:
+    if outside:
         leniencies.append("outside-text")
     confidence = None
     if "confidence" in spans:
@@ -247,16 +260,13 @@ def _parse_lenient(text: str, tag_set: ResponseFormat, think_open: bool, fault: 
     return Response(text, spans, confidence, fault, tuple(leniencies))
 
 
-def _top_level_blocks(text: str, think_open: bool) -> tuple[dict[str, _Blocks], bool]:
-    """Find the blocks that are in no other block, and whether there is text outside all of them.
+def _top_level_blocks(text: str, tokens: list[_Token]) -> tuple[dict[str, _Blocks], list[Span]]:
+    """Find the blocks that are in no other block, and the text outside all of them.
 
     A block runs from an opening tag to the next closing tag of the same name; whatever is between
     belongs to it. An opening tag that is never closed opens nothing, so that a forgotten ``</think>``
     does not swallow the answer: its text runs to the next tag of any name.
     """
-    tokens = [(m.group(2), bool(m.group(1)), m.start(), m.end()) for m in _TAG.finditer(text)]
-    if think_open and not text.lstrip().startswith("<think>"):
-        tokens.insert(0, ("think", False, 0, 0))
     # For each tag, the tokens that close it, nearest last, so that finding the next is one pop.
     closings: dict[str, list[int]] = {tag: [] for tag in TAGS}
     for index in reversed(range(len(tokens))):
@@ -265,11 +275,11 @@ def _top_level_blocks(text: str, think_open: bool) -> tuple[dict[str, _Blocks], 
             closings[tag].append(index)
 
     blocks = {tag: _Blocks() for tag in TAGS}
-    outside_text = False
+    outside: list[Span] = []
     index, position = 0, 0
     while index < len(tokens):
         tag, closes, start, end = tokens[index]
-        outside_text = outside_text or not _blank(text[position:start])
+        outside.append((position, start))
         position = end
         ahead = closings[tag]
         while ahead and ahead[-1] <= index:
@@ -282,7 +292,59 @@ def _top_level_blocks(text: str, think_open: bool) -> tuple[dict[str, _Blocks], 
             position = tokens[index + 1][2] if index + 1 < len(tokens) else len(text)
             blocks[tag].unclosed.append((end, position))
         index += 1
-    return blocks, outside_text or not _blank(text[position:])
+    outside.append((position, len(text)))
+    return blocks, [span for span in outside if not _blank(text[slice(*span)])]
+
+
+#: The leniency of an answer that stands in ordinary text. A model is still made to give one in its tag.
+UNTAGGED_ANSWER = "untagged-answer"
+_BOX = re.compile(r"\\boxed\{")
+_SAYS_ANSWER = re.compile(
+    r"(?:\banswer\b(?:[ \t]+(?:is|would be|must be)\b|[*_]{0,2}[ \t]*:)|####)(?:[ \t]*:)?[\s*_`]*",
+    re.IGNORECASE,
+)
+_AROUND = " \t\r\n*_`"
+#: A response of one line that is not longer is an answer and nothing else.
+_LONGEST_ANSWER = 200
+
+
+def _untagged_answer(text: str, outside: list[Span]) -> Span | None:
+    r"""Where ordinary text outside the tags states an answer: the last ``\boxed{…}``, what follows the last
+    "the answer is" or "Answer:" on its line, or a response of one line without any tag as a whole.
+    """
+    for start, end in reversed(outside):
+        part = text[start:end]
+        boxes, said = (list(pattern.finditer(part)) for pattern in (_BOX, _SAYS_ANSWER))
+        if boxes:
+            inside = boxes[-1].end()
+            return _trimmed(text, start + inside, start + _closing_brace(part, inside))
+        if said:
+            line = part[said[-1].end() :].partition("\n")[0]
+            begin = start + said[-1].end()
+            if not _blank(line.strip(_AROUND)):
+                return _trimmed(text, begin, begin + len(line))
+    whole = text.strip()
+    if outside == [(0, len(text))] and len(whole) <= _LONGEST_ANSWER and "\n" not in whole:
+        return _trimmed(text, 0, len(text))
+    return None
+
+
+def _closing_brace(text: str, start: int) -> int:
+    """Where the brace closes that was opened just before ``start``; the end of the text if it never does."""
+    level = 1
+    for place in range(start, len(text)):
+        level += {"{": 1, "}": -1}.get(text[place], 0)
+        if level == 0:
+            return place
+    return len(text)
+
+
+def _trimmed(text: str, start: int, end: int) -> Span | None:
+    """A stretch without the space, the emphasis and the full stop around it; None if nothing is left."""
+    stretch = text[start:end]
+    start += len(stretch) - len(stretch.lstrip(_AROUND))
+    end -= len(stretch) - len(stretch.rstrip(_AROUND + "."))
+    return (start, end) if start < end else None
 
 
 _NUMBER = re.compile(

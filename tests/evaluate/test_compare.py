@@ -42,7 +42,7 @@ def test_what_differs_between_compared_runs_is_said(tmp_path: Path) -> None:
         "prompt: rlcr against rlcr-long",
     )
     larger = compare_runs(tmp_path / "a", tmp_path / "c")
-    assert larger.tasks[task].questions == 20
+    assert larger.tasks["capitals"].questions == 20
     assert "20 against 32 problems" in larger.notes[0]
     result = rlcr("compare", tmp_path / "a", tmp_path / "c", "--json")
     assert json.loads(result.stdout)["notes"] == list(larger.notes)

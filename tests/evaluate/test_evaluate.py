@@ -49,7 +49,7 @@ def test_a_run_from_problems_to_results(tmp_path: Path) -> None:
     assert 0 < record["answer_probability"] < 1
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["settings"]["temperature"] == 0.7
-    assert len(run["settings"]["tasks"][settings.tasks[0]]["sha256"]) == 64
+    assert len(run["settings"]["tasks"]["capitals"]["sha256"]) == 64
     for name in ("results.json", "results.md", "results.tex", "problems.jsonl"):
         assert (tmp_path / "run" / name).exists()
     assert not (tmp_path / "run" / "unfinished.jsonl").exists()

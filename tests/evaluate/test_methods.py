@@ -103,3 +103,10 @@ def test_methods_stored_with_checkpoints(tmp_path: Path) -> None:
         stored_method(str(tmp_path))
     with pytest.raises(RlcrError, match="did you mean rlcr-long"):
         get_method("rlcr-lng")
+
+
+def test_an_answer_without_its_tag_is_still_asked_for() -> None:
+    response = parse("The answer is **17**.", "rlvr", mode="lenient")
+    assert response.answer == "17"
+    assert needs_answer(response)
+    assert read_forced_answer(" 42.\n\nSo the answer is 43.") == "42"

@@ -223,7 +223,11 @@ def test_own_parquet_with_choices(tmp_path: Path) -> None:
         ([{"question": "q", "answer": "a"}], {"gold": "anser"}, "no column anser; did you mean answer"),
         ([{"question": "q", "answer": "a", "v": "mth"}], {"verifier_column": "v"}, "did you mean math"),
         ([{"question": "q", "answer": "a", "k": 1}] * 2, {"id": "k"}, "stands for several problems"),
-        ([{"question": "q", "answer": "a", "c": 7}], {"choices": "c"}, "column c: expected options"),
+        (
+            [{"question": "q", "answer": "a", "c": 7}],
+            {"choices": "c", "verifier": "choice"},
+            "column c: expected options",
+        ),
     ],
 )
 def test_own_rows_that_cannot_be_used(

@@ -63,7 +63,7 @@ def test_without_choices_a_gold_may_be_letter_or_text_alone():
     assert verdict("A) bank", "A", None).outcome == "correct"
     assert verdict("bank", "A", None).outcome == "unscorable"
     assert verdict("A) bank", "bank", None).outcome == "correct"
-    assert verdict("A", "bank", None).outcome == "wrong"
+    assert verdict("A", "bank", None).outcome == "unscorable"
 
 
 def test_options_with_one_text_are_one_option():

@@ -163,9 +163,21 @@ def import_(
     gold: Gold,
     question: Annotated[str, typer.Option(metavar="COL", help="Column of questions.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
-    id: Annotated[str | None, typer.Option(metavar="COL", help="Column that identifies a question.")] = None,
+    id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL", help="Column that identifies a question; rows alike in it are its samples."
+        ),
+    ] = None,
     correct: Annotated[
         str | None, typer.Option(metavar="COL", help="Column of verdicts, instead of verifying.")
+    ] = None,
+    confidence: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Column of confidences from 0 to 1, instead of those in the text."),
+    ] = None,
+    choices: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column of options, for the choice verifier.")
     ] = None,
     format: Format = "rlcr",
     verifier: Verifier = "exact",
@@ -178,7 +190,7 @@ def import_(
     from rlcr.cli.show.results import print_results
     from rlcr.evaluate.importing import TableColumns, import_run
 
-    columns = TableColumns(completion, gold, question, id, correct)
+    columns = TableColumns(completion, gold, question, id, correct, confidence, choices)
     results = import_run(
         file, out, columns, format=format, verifier=verifier, grading=grading, task=task, model=model
     )

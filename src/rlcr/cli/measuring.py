@@ -42,7 +42,11 @@ def metrics(
         typer.Option(metavar="COL", help="Column of confidences from 0 to 1; see `rlcr confidence`."),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="COL", help="Also measure each group of rows, and their average.")
+        str | None,
+        typer.Option(
+            metavar="COL",
+            help="Also measure each group of rows, and their average; of a run, by what its problems carry.",
+        ),
     ] = None,
     question: Annotated[
         str | None, typer.Option(metavar="COL", help="Rows alike in this column are samples of one question.")
@@ -61,12 +65,10 @@ def metrics(
     if plot:
         plots.check_name(plot)
     if os.path.exists(file / RUN):  # os.path, since a name that is too long is no error to it
-        for name, given in (("correct", correct), ("by", by), ("question", question)):
+        for name, given in (("correct", correct), ("question", question)):
             if given:
-                raise RlcrError(
-                    f"{file}: a run has its own verdicts, tasks and questions; leave out --{name}"
-                )
-        samples = results.run_samples(file, confidence or "verbalised")
+                raise RlcrError(f"{file}: a run has its own verdicts and questions; leave out --{name}")
+        samples = results.run_samples(file, confidence or "verbalised", by)
     elif correct is None or confidence is None:
         raise RlcrError(f"{file}: say which column is which: --correct COL --confidence COL")
     else:

@@ -24,6 +24,10 @@ Verifier = Annotated[str | None, typer.Option(metavar="NAME", help="Another veri
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the task; repeatable.")
 ]
+Template = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="Of task file: the question of several columns, '{Body} {Question}'."),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -43,10 +47,11 @@ def show(
     seed: Seed = 0,
     data_dir: DataDir = None,
     verifier: Verifier = None,
+    template: Template = None,
     settings: Settings = None,
 ) -> None:
     """Print problems as a model gets them, with gold, verifier and provenance."""
-    given = task_view.read_settings(name, settings or [])
+    given = task_view.read_settings(name, settings or [], template)
     tasks = load_with(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, settings=given)
     print(task_view.show(tasks, count, prompt))
 
@@ -60,10 +65,11 @@ def build(
     seed: Seed = 0,
     data_dir: DataDir = None,
     verifier: Verifier = None,
+    template: Template = None,
     settings: Settings = None,
 ) -> None:
     """Write the problems of a task. The same seed gives the same bytes on any machine."""
-    given = task_view.read_settings(name, settings or [])
+    given = task_view.read_settings(name, settings or [], template)
     tasks = load_with(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, settings=given)
     write_problems(out, tasks.problems)
     print(task_view.provenance(tasks))

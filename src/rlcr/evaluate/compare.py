@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,26 +44,32 @@ def compare_runs(
     """
     a, b = open_run(folder_a), open_run(folder_b)
     tasks_a, tasks_b = a.settings["tasks"], b.settings["tasks"]
-    shared = sorted(tasks_a.keys() & tasks_b.keys())
-    if not shared:
-        names = " and ".join(", ".join(tasks) for tasks in (tasks_a, tasks_b))
-        raise RlcrError(f"{folder_a} and {folder_b} have no task in common: {names}")
     for run in (a, b):
         run.check_finished()
     notes = list(_different_settings(a.described, b.described))
     failed = [len(run.independent_failures()) for run in (a, b)]
     if any(failed):
         notes.append(f"completions that failed, and are in no pair: {failed[0]:,} against {failed[1]:,}")
-    other = [task for task in shared if tasks_a[task]["sha256"] != tasks_b[task]["sha256"]]
-    for task in other:
-        sizes = f"{tasks_a[task]['size']:,} against {tasks_b[task]['size']:,} problems"
-        notes.append(f"{task}: {sizes}, not all the same; the pairs are those with the same id and content")
-    same = _same_problems(a, b) if other else None
-    answers_a, answers_b = (_by_task(run, read_column(run, confidence)) for run in (a, b))
+    same_name = sorted(tasks_a.keys() & tasks_b.keys())
+    alike = tasks_a.keys() == tasks_b.keys() and all(
+        tasks_a[task]["sha256"] == tasks_b[task]["sha256"] for task in same_name
+    )
+    twins = None if alike else _twins(a, b)
+    answers_a = _by_task(a, read_column(a, confidence))
+    answers_b = _by_task(b, read_column(b, confidence), twins)
+    pairs = {task: task for task in same_name} | _other_names(answers_a, answers_b, same_name)
+    if not pairs:
+        names = " and ".join(", ".join(tasks) for tasks in (tasks_a, tasks_b))
+        raise RlcrError(f"{folder_a} and {folder_b} have no task and no problem in common: {names}")
     compared: dict[str, metrics.Comparison] = {}
-    for task in shared:
+    for task, other in pairs.items():
+        if task != other:
+            notes.append(f"{task} is called {other} in the second run")
+        if tasks_a[task]["sha256"] != tasks_b[other]["sha256"]:
+            sizes = f"{tasks_a[task]['size']:,} against {tasks_b[other]['size']:,} problems"
+            notes.append(f"{task}: {sizes}, not all the same; the pairs are those with the same content")
         comparison = metrics.compare_common(
-            answers_a.get(task, NO_ANSWERS), answers_b.get(task, NO_ANSWERS), only=same, resamples=resamples
+            answers_a.get(task, NO_ANSWERS), answers_b.get(other, NO_ANSWERS), resamples=resamples
         )
         if comparison is None:
             raise RlcrError(f"{task}: the two runs have no scored problem in common")
@@ -87,23 +94,49 @@ def _setting_text(value: Any) -> str:
     return f"{settings} (compared by the first {value['first']} samples)" if "first" in value else settings
 
 
-def _same_problems(a: Run, b: Run) -> set[str]:
-    """The ids under which both runs hold the same problem."""
+def _twins(a: Run, b: Run) -> dict[str, str]:
+    """The problems that both runs hold, from their ids in the second to those in the first.
+
+    Ids come from files, so that the same problems may have others: then question and gold tell.
+    """
     first, second = a.problems(), b.problems()
-    return {
-        name
-        for name in first.keys() & second.keys()
-        if (first[name].question, first[name].gold) == (second[name].question, second[name].gold)
-    }
+    by_content = [
+        _unique({name: (p.question, p.gold) for name, p in some.items()}) for some in (first, second)
+    ]
+    twins = {name: by_content[0][what] for what, name in by_content[1].items() if what in by_content[0]}
+    for name in first.keys() & second.keys():
+        if (first[name].question, first[name].gold) == (second[name].question, second[name].gold):
+            twins[name] = name
+    return twins
 
 
-def _by_task(run: Run, column: Column) -> dict[str, Answers]:
-    """The scored answers of each task: verdicts, confidences and questions."""
+def _unique(contents: Mapping[str, Any]) -> dict[Any, str]:
+    counts = Counter(contents.values())
+    return {content: name for name, content in contents.items() if counts[content] == 1}
+
+
+def _other_names(
+    answers_a: Mapping[str, Answers], answers_b: Mapping[str, Answers], same_name: Sequence[str]
+) -> dict[str, str]:
+    """Tasks of different names that hold the same problems."""
+    left = {task: set(answers[2]) for task, answers in answers_b.items() if task not in same_name}
+    pairs: dict[str, str] = {}
+    for task, answers in answers_a.items():
+        held = {other: len(questions & set(answers[2])) for other, questions in left.items()}
+        if task not in same_name and any(held.values()):
+            pairs[task] = max(held, key=held.__getitem__)
+            del left[pairs[task]]
+    return pairs
+
+
+def _by_task(run: Run, column: Column, twins: Mapping[str, str] | None = None) -> dict[str, Answers]:
+    """The scored answers of each task: verdicts, confidences and questions; with ``twins`` only those."""
     rows: dict[str, list[tuple[bool, float, str]]] = {}
     for record in run.independent_records():
-        if record.correct is not None:
+        question = record.id if twins is None else twins.get(record.id)
+        if record.correct is not None and question is not None:
             stated = column.get(record.key)
-            row = record.correct, math.nan if stated is None else stated, record.id
+            row = record.correct, math.nan if stated is None else stated, question
             rows.setdefault(record.task, []).append(row)
     tasks: dict[str, Answers] = {}
     for task, answers in rows.items():

@@ -15,7 +15,7 @@ from rlcr.metrics.likelihood import sound_logprobs
 from rlcr.problem import Problem
 from rlcr.response import Response, parse
 from rlcr.runs.record import SAMPLED, Record, Sampled
-from rlcr.verify import Grading, Verdict, Verifier, of_responses, verify
+from rlcr.verify import Grading, Verdict, Verifier, is_wrapped, of_responses, verify
 
 
 def grade(
@@ -61,6 +61,8 @@ def _record(
     completion: Sampled, grading: Grading, reading: _Reading, verdict: Verdict, problem: Problem
 ) -> Record:
     response, answer, confidence = reading
+    # Counted with what the reading had to bend; the authors' grading has its own ways.
+    wrapped = grading == "strict" and answer is not None and is_wrapped(problem.verifier, answer)
     logprobs = sound_logprobs(completion.answer_logprobs.get(grading) or ())
     return Record(
         **{name: getattr(completion, name) for name in SAMPLED},
@@ -72,5 +74,5 @@ def _record(
         verifier=problem.verifier,
         well_formed=response.well_formed,
         fault=response.fault,
-        leniencies=response.leniencies,
+        leniencies=(*response.leniencies, *(["wrapped-answer"] if wrapped else [])),
     )

@@ -33,13 +33,14 @@ def read_graded(
                 confidence, f"{len(confidences)} confidences for {len(verdicts)} in column {correct}"
             )
         code = number if question is None else questions.setdefault(str(row.cells[question]), len(questions))
-        group = None if by is None else _group_name(row.cells[by])
+        group = None if by is None else group_name(row.cells[by])
         for verdict, stated in zip(verdicts, confidences, strict=True):
             samples.add(verdict, stated, question=code, group=group)
     return samples
 
 
-def _group_name(cell: Any) -> str:
+def group_name(cell: Any) -> str:
+    """The name of the group that a value stands for."""
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)  # 1 and 1.0 are the same group
     return "(none)" if cell is None else str(cell)

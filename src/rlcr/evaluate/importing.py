@@ -2,15 +2,17 @@
 
 A table of completions and golds becomes problems, records and results, as if `rlcr eval` had sampled them:
 confidence columns, comparison, voting and the report work on it. What the table does not hold (tokens,
-log-probabilities, the prompt) is absent. Verdicts are those of the verifier, or, with ``correct``, those of
-the table, which `rlcr rescore` replaces only if it is given a verifier.
+log-probabilities, the prompt) is absent. Rows of one ``id`` are samples of one question. Verdicts are those
+of the verifier, or, with ``correct``, those of the table, which `rlcr rescore` replaces only if it is given a
+verifier; confidences are those of the text, or, with ``confidence``, those of the table, which it keeps.
+The run appears whole or not at all, so that there is nothing to resume.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,14 @@ from rlcr.evaluate.results import Results
 from rlcr.problem import Problem
 from rlcr.response import get_format
 from rlcr.runs.record import Sampled, to_line
-from rlcr.runs.store import PROBLEMS, check_new, create_run, json_line, locked, write_whole
+from rlcr.runs.store import CONFIDENCES, PROBLEMS, check_new, create_run, json_line, new_folder, write_whole
 from rlcr.runs.versions import run_facts
 from rlcr.tasks import write_problems
-from rlcr.tasks.plumbing.tables import Row, as_correct, read_rows
-from rlcr.tasks.plumbing.take import check_ids
+from rlcr.tasks.plumbing.choices import letter_and_text
+from rlcr.tasks.plumbing.extras import kept
+from rlcr.tasks.plumbing.options import Options, TwoWays, options_of, read_golds
+from rlcr.tasks.plumbing.source import cell
+from rlcr.tasks.plumbing.tables import Row, as_confidence, as_correct, read_rows
 from rlcr.verify import Grading, get_verifier
 
 _BATCH = 2000
@@ -42,11 +47,34 @@ class TableColumns:
     question: str
     id: str | None = None
     correct: str | None = None
+    confidence: str | None = None
+    choices: str | None = None
 
     def required(self) -> list[str]:
         """Those that every row must have."""
-        named = (self.completion, self.gold, self.question, self.id, self.correct)
+        named = (getattr(self, one.name) for one in fields(self))
         return [column for column in named if column]
+
+
+@dataclass
+class _Question:
+    """What the rows of one question hold."""
+
+    row: Row
+    question: str
+    golds: tuple[str, ...]
+    options: Options | None
+    extras: dict[str, Any]
+    texts: list[str] = field(default_factory=list)
+    given: list[_Given] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What the table says of a completion."""
+
+    correct: bool | None
+    confidence: float | None
 
 
 def import_run(
@@ -63,32 +91,95 @@ def import_run(
     """Write a run folder of the completions in a file."""
     get_format(format)
     get_verifier(verifier, grading)
+    if verifier == "choice" and not columns.choices:
+        raise RlcrError("the verifier choice needs the options: --choices COL")
     task = task or path.name.partition(".")[0]
-    check_new(out)
-    problems: list[Problem] = []
-    raw: list[Sampled] = []
-    given: list[bool | None] = []
-    for number, row in enumerate(read_rows(path, columns.required())):
-        name = str(row.cells[columns.id]) if columns.id else f"{task}/{number}"
-        problems.append(Problem(name, _text(row, columns.question), row.texts(columns.gold), verifier))
-        texts = row.texts(columns.completion)
-        raw += [
-            Sampled(id=name, sample=sample, task=task, format=format, text=text)
-            for sample, text in enumerate(texts)
-        ]
-        if columns.correct:
-            given += _verdicts(row, columns.correct, len(texts))
-    check_ids(problems, str(path))
-    settings = _settings(path, task, problems, raw, model, verifier, grading)
+    check_new(out, resumable=False)
+    questions = _read(path, task, columns)
+    problems = _problems(questions, verifier, columns)
+    settings = _settings(path, task, problems, questions, model, verifier, grading)
     if columns.correct:
         settings["verdicts"] = f"those of column {columns.correct} of {path}"
-    with locked(out):
+    if columns.confidence:
+        settings[CONFIDENCES] = f"those of column {columns.confidence} of {path}"
+    raw = [
+        Sampled(id=name, sample=sample, task=task, format=format, text=text)
+        for name, question in questions.items()
+        for sample, text in enumerate(question.texts)
+    ]
+    given = [one for question in questions.values() for one in question.given]
+    with new_folder(out) as folder:
         run = create_run(
-            out, settings, {"grading": grading, "verifier": None, "judge": None}, run_facts(_PACKAGES)
+            folder, settings, {"grading": grading, "verifier": None, "judge": None}, run_facts(_PACKAGES)
         )
-        write_problems(out / PROBLEMS, problems)
-        write_whole(run.records_path, _lines(raw, problems, given, grading))
+        write_problems(folder / PROBLEMS, problems.values())
+        write_whole(run.records_path, _lines(raw, problems, given, columns, grading))
         return write_results(run)
+
+
+def _read(path: Path, task: str, columns: TableColumns) -> dict[str, _Question]:
+    """The questions by their ids, each with the samples of all its rows."""
+    questions: dict[str, _Question] = {}
+    for number, row in enumerate(read_rows(path, None)):
+        for column in columns.required():
+            cell(row, column)
+        name = str(row.cells[columns.id]) if columns.id else f"{task}/{number}"
+        extras, _ = kept(row, columns.required())
+        read = _Question(
+            row,
+            _text(row, columns.question),
+            row.texts(columns.gold),
+            _options(row, columns.choices) if columns.choices else None,
+            extras,
+        )
+        question = questions.setdefault(name, read)
+        for column, before, now in (
+            (columns.question, question.question, read.question),
+            (columns.gold, question.golds, read.golds),
+        ):
+            if before != now:
+                raise row.error(
+                    column, f"another one than in line {question.row.line}, for the same id {name}"
+                )
+        texts = list(row.texts(columns.completion))
+        correct, stated = (
+            _of_samples(row, column, convert, len(texts))
+            for column, convert in ((columns.correct, as_correct), (columns.confidence, as_confidence))
+        )
+        question.texts += texts
+        question.given += [_Given(*pair) for pair in zip(correct, stated, strict=True)]
+    return questions
+
+
+def _options(row: Row, column: str) -> Options:
+    try:
+        return options_of(row.cells[column])
+    except ValueError as error:
+        raise row.error(column, str(error)) from None
+
+
+def _problems(questions: Mapping[str, _Question], verifier: str, columns: TableColumns) -> dict[str, Problem]:
+    """The problems, with the options that the golds name, where there are any."""
+    asked = {name: one for name, one in questions.items() if one.options}
+    try:
+        letters = read_golds(
+            [one.golds for one in asked.values()], [one.options for one in asked.values() if one.options]
+        )
+    except TwoWays as error:
+        raise list(asked.values())[error.row].row.error(columns.gold, str(error)) from None
+    named = dict(zip(asked, letters, strict=True))
+    problems: dict[str, Problem] = {}
+    for name, one in questions.items():
+        golds, extras = one.golds, one.extras
+        if one.options:
+            texts = one.options.texts
+            extras = extras | {"choices": texts}
+            if (chosen := named[name]) is None:
+                fault = f"the gold {golds[0][:40]!r} is none of the options {', '.join(texts)}"
+                raise one.row.error(columns.gold, fault)
+            golds = tuple(letter_and_text(letter, texts) for letter in chosen)
+        problems[name] = Problem(name, one.question, golds, verifier, extras=extras)
+    return problems
 
 
 def _text(row: Row, column: str) -> str:
@@ -98,41 +189,55 @@ def _text(row: Row, column: str) -> str:
     return cell
 
 
-def _verdicts(row: Row, column: str, samples: int) -> list[bool | None]:
-    verdicts = row.converted(column, as_correct)
-    if len(verdicts) != samples:
-        raise row.error(column, f"{len(verdicts)} verdicts for {samples} completions")
-    return verdicts
+def _of_samples(row: Row, column: str | None, convert: Callable[[Any], Any], samples: int) -> Sequence[Any]:
+    """What a column says of each completion in a row; None of each without the column."""
+    if column is None:
+        return [None] * samples
+    values = row.converted(column, convert)
+    if len(values) != samples:
+        raise row.error(column, f"{len(values)} values for {samples} completions")
+    return values
 
 
 def _lines(
-    raw: list[Sampled], problems: list[Problem], given: list[bool | None], grading: Grading
+    raw: list[Sampled],
+    problems: Mapping[str, Problem],
+    given: list[_Given],
+    columns: TableColumns,
+    grading: Grading,
 ) -> Iterator[str]:
-    by_id = {problem.id: problem for problem in problems}
-    waiting, verdicts = iter(raw), iter(given)
+    waiting, table = iter(raw), iter(given)
     while batch := list(islice(waiting, _BATCH)):
-        for record in grade(batch, [by_id[completion.id] for completion in batch], grading, None):
-            if given:
-                right = next(verdicts)
+        for record in grade(batch, [problems[completion.id] for completion in batch], grading, None):
+            said = next(table)
+            if columns.correct:
+                right = said.correct
                 outcome = "unscorable" if right is None else "correct" if right else "wrong"
                 reason = "the table gives no verdict" if right is None else ""
                 record = replace(record, verdict=outcome, reason=reason, verifier="the table")
+            if columns.confidence:
+                record = replace(record, confidence=said.confidence)
             yield to_line(record)
 
 
 def _settings(
     path: Path,
     task: str,
-    problems: list[Problem],
-    raw: list[Sampled],
+    problems: Mapping[str, Problem],
+    questions: Mapping[str, _Question],
     model: str,
     verifier: str,
     grading: Grading,
 ) -> dict[str, Any]:
-    samples = 1 + max(completion.sample for completion in raw)
-    if samples * len(problems) != len(raw):
-        raise RlcrError(f"{path}: questions have different numbers of completions; give each {samples}")
-    content = "".join(json_line({"id": p.id, "question": p.question, "gold": p.gold}) for p in problems)
+    counts = {name: len(question.texts) for name, question in questions.items()}
+    samples = max(counts.values())
+    if fewer := next((name for name, count in counts.items() if count < samples), None):
+        raise RlcrError(
+            f"{path}: questions have different numbers of completions, {fewer} has {counts[fewer]} of"
+            f" {samples}: give each {samples}"
+        )
+    lines = ({"id": p.id, "question": p.question, "gold": p.gold} for p in problems.values())
+    content = "".join(map(json_line, lines))
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
     unknown = ("judge", "judge_weights", "temperature", "max_tokens", "seed", "mode", "tokenizer")
     return {

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlcr.errors import RlcrError, nearest
-from rlcr.response import Response, parse, read_confidence
+from rlcr.response import UNTAGGED_ANSWER, Response, parse, read_confidence
 from rlcr.verify import Grading
 
 #: What the paper appends to a response without a valid answer or confidence, and the tokens it allows.
@@ -77,8 +77,8 @@ def stored_method(model: str) -> Method | None:
 
 
 def needs_answer(response: Response) -> bool:
-    """Whether a leniently read response holds no valid answer. One that was cut off is not valid."""
-    return not response.answer or "unclosed-answer" in response.leniencies
+    """Whether a leniently read response holds no valid answer, in its tag and not cut off."""
+    return not response.answer or not {"unclosed-answer", UNTAGGED_ANSWER}.isdisjoint(response.leniencies)
 
 
 def needs_confidence(response: Response) -> bool:
@@ -106,7 +106,7 @@ def read_forced_answer(text: str) -> str:
 def forced_answer_span(text: str) -> tuple[int, int]:
     """Where :func:`read_forced_answer` reads: the characters of the answer."""
     tagged = parse(text, "rlvr", mode="lenient")
-    if tagged.answer:
+    if tagged.answer and UNTAGGED_ANSWER not in tagged.leniencies:
         return answer_span(tagged)
     line = re.split(r"\n|</?[a-z]+>", text.strip().removeprefix(":").strip(), maxsplit=1)[0]
     answer = line.strip().removesuffix(".")

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from rlcr import metrics
-from rlcr.errors import RlcrError
+from rlcr.errors import RlcrError, described, nearest
+from rlcr.evaluate.graded_table import group_name
 from rlcr.metrics.measurement import GradedSamples, Measurement
 from rlcr.metrics.tables import Cell, Heading, Table, estimate_text, text_headings
 from rlcr.runs.columns import held_confidences, read_column
 from rlcr.runs.record import Key, Record
 from rlcr.runs.stamps import records_hash, why_stale
-from rlcr.runs.store import RESULTS, open_run
+from rlcr.runs.store import RESULTS, Run, open_run
 from rlcr.verify.verdict import unscorable_warning
 
 
@@ -277,19 +278,37 @@ def load_results(folder: Path) -> dict[str, Any]:
     return results
 
 
-def run_samples(folder: Path, confidence: str) -> GradedSamples:
-    """Verdicts of a run with one of its confidence columns, grouped by task where there are several."""
+def run_samples(folder: Path, confidence: str, by: str | None = None) -> GradedSamples:
+    """Verdicts of a run with one of its confidence columns, grouped by task where there are several.
+
+    ``by`` groups them instead by what its problems carry under that name (``Problem.extras``).
+    """
     run = open_run(folder)
     run.check_finished()
     stated = read_column(run, confidence)
     several = len(run.settings["tasks"]) > 1
+    values = _values(run, by) if by else {}
     samples, questions = GradedSamples(), {}
     for record in run.independent_records():
         samples.add(
             record.correct,
             stated.get(record.key),
             question=questions.setdefault(record.id, len(questions)),
-            group=record.task if several else None,
+            group=values[record.id] if by else record.task if several else None,
         )
     samples.failed = len(run.independent_failures())
     return samples
+
+
+def _values(run: Run, by: str) -> dict[str, str]:
+    """What the problems of a run carry under a name, as the names of groups."""
+    problems = run.problems()
+    known = sorted({name for problem in problems.values() for name in problem.extras})
+    if by not in known:
+        hint = nearest(by, known) if known else "they carry nothing"
+        raise RlcrError(f"{run.folder}: --by {by}: no problem has it; {hint}")
+    values = {name: problem.extras.get(by) for name, problem in problems.items()}
+    many = next((value for value in values.values() if isinstance(value, (list, dict))), None)
+    if many is not None:
+        raise RlcrError(f"{run.folder}: --by {by}: expected a text or a number, found {described(many)}")
+    return {name: group_name(value) for name, value in values.items()}

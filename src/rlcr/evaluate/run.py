@@ -9,7 +9,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from rlcr.runs.columns import column_files, fresh_columns, stamp_columns
 from rlcr.runs.record import to_line
 from rlcr.runs.stamps import stale_files, write_derived
 from rlcr.runs.store import (
+    CONFIDENCES,
     PROBLEMS,
     RECORDS,
     RESULTS,
@@ -45,7 +46,7 @@ from rlcr.runs.store import (
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Sampler, Sampling
 from rlcr.sample.opening import Access, Stored, Typed, open_sampler
-from rlcr.tasks import TaskSet, load_at_most, write_problems
+from rlcr.tasks import TaskSet, load_at_most, named_apart, write_problems
 from rlcr.tasks.plumbing.take import check_ids
 from rlcr.verify import Grading, Verifier
 
@@ -114,8 +115,7 @@ def evaluate(
     out = Path(out)
     if retry_failed and not resume:
         raise RlcrError("--retry-failed is for a run that is there: give --resume as well")
-    if len(set(settings.tasks)) < len(settings.tasks):
-        raise RlcrError(f"a task is named twice: {', '.join(settings.tasks)}")
+    names = named_apart(settings.tasks)
     settings.sampling().check()
     rule = settings.rule()
     method = _method(settings)
@@ -125,6 +125,7 @@ def evaluate(
             load_at_most(name, settings.split, settings.limit, data_dir=data_dir, verifier=settings.verifier)
             for name in settings.tasks
         ]
+        task_sets = [replace(task, task=name) for task, name in zip(task_sets, names, strict=True)]
     problems = [problem for task in task_sets for problem in task.problems]
     check_ids(problems, "the tasks together")
     judge_needed = any(problem.verifier == "judge" for problem in problems)
@@ -187,6 +188,8 @@ def rescore(
         if verifier is None and (verdicts := run.settings.get("verdicts")):
             raise RlcrError(f"{run.folder}: its verdicts are {verdicts}; --verifier NAME grades it again")
         problems = run.problems(verifier)
+        if any(p.verifier == "choice" and not p.extras.get("choices") for p in problems.values()):
+            raise RlcrError(f"{run.folder}: its problems have no options, which the verifier choice needs")
         needs_judge = any(problem.verifier == "judge" for problem in problems.values())
         if needs_judge and named is None:
             raise _no_judge()
@@ -205,6 +208,9 @@ def _regraded(
             if record.id not in problems:
                 raise RlcrError(f"{run.folder / RECORDS}: problem {record.id} is not in {PROBLEMS}")
         graded = grade(batch, [problems[record.id] for record in batch], grading, judge)
+        if run.settings.get(CONFIDENCES):
+            pairs = zip(graded, batch, strict=True)
+            graded = [replace(now, confidence=before.confidence) for now, before in pairs]
         yield "".join(map(to_line, graded))
 
 

@@ -8,14 +8,13 @@ and exists to reproduce published numbers; its strict counterpart is always repo
 from __future__ import annotations
 
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from rlcr.errors import RlcrError, described
+from rlcr.errors import RlcrError
 from rlcr.evaluate.grade import grade
 from rlcr.files import new_file
 from rlcr.metrics.measurement import GradedSamples, Measurement
@@ -23,6 +22,7 @@ from rlcr.problem import Problem, as_texts
 from rlcr.response import get_format
 from rlcr.runs.record import Record, Sampled
 from rlcr.runs.store import json_line
+from rlcr.tasks.plumbing.options import Options, named_option, options_of
 from rlcr.tasks.plumbing.tables import Progress, Row, read_rows
 from rlcr.verify import Grading, get_verifier
 from rlcr.verify.verdict import unscorable_warning
@@ -42,6 +42,8 @@ class Tally:
     leniencies: Counter[str] = field(default_factory=Counter)
     unscorable: Counter[str] = field(default_factory=Counter)
     """By reason."""
+    without_options: int = 0
+    """Of multiple choice: how many were graded by what the gold alone says of the options."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -71,9 +73,11 @@ class Scores:
 
     @property
     def warnings(self) -> list[str]:
-        """What makes the numbers doubtful: many unscorable answers."""
+        """What makes the numbers doubtful: many unscorable answers, options that are not known."""
         warning = unscorable_warning(self.tally.unscorable, self.tally.completions)
-        return [warning] if warning else []
+        unknown = self.tally.without_options
+        without = f"{unknown:,} answers were graded by the verifier choice without the options: --choices COL"
+        return [*([warning] if warning else []), *([without] if unknown else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: that of the measurement, with the grading, the counts and the warnings."""
@@ -157,10 +161,11 @@ def grade_file(
     wanted = [column for column in (completion, gold, choices, id) if column]
     with new_file(out, make_folder=False) if out else contextlib.nullcontext() as file:
         for number, row in enumerate(read_rows(path, wanted, progress=progress)):
-            options = {} if choices is None else _options(row, choices)
             name = str(number if id is None else row.cells[id])
-            texts = [row.texts(column) for column in (completion, gold)]
-            _write(file, grader.take(number, name, texts[0], texts[1], options))
+            texts, golds = row.texts(completion), row.texts(gold)
+            options = Options({}, {}) if choices is None else _options(row, choices)
+            golds = named_option(golds, options) or golds
+            _write(file, grader.take(number, name, texts, golds, options.texts))
         _write(file, grader.flush())
     return grader
 
@@ -192,6 +197,8 @@ class Grader:
     ) -> list[GradedRow]:
         """Take the samples of one question; returns records whenever a batch is full."""
         extras = {"choices": choices} if choices else {}
+        if self._verifier == "choice" and not choices:
+            self._tally.without_options += len(completions)
         problem = Problem(name, "", gold, self._verifier, extras=extras)
         for sample, text in enumerate(completions):
             completion = Sampled(
@@ -225,16 +232,11 @@ class Grader:
         return Scores(self._grading, measurement, self._tally, strict, records or [])
 
 
-def _options(row: Row, column: str) -> Mapping[str, str]:
-    cell = row.cells[column]
-    if isinstance(cell, str):
-        with contextlib.suppress(json.JSONDecodeError):
-            cell = json.loads(cell)
-    if isinstance(cell, list):
-        cell = {chr(ord("A") + index): text for index, text in enumerate(cell)}
-    if not isinstance(cell, dict) or not all(isinstance(text, str) for text in cell.values()):
-        raise row.error(column, f"expected a list of options, or an object of them, found {described(cell)}")
-    return cell
+def _options(row: Row, column: str) -> Options:
+    try:
+        return options_of(row.cells[column])
+    except ValueError as error:
+        raise row.error(column, str(error)) from None
 
 
 _WRITTEN = (

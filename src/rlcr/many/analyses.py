@@ -70,6 +70,8 @@ def sample_analyses(
     """
     run = open_run(folder)
     run.check_finished()
+    if run.settings["method"] == "imported":
+        raise RlcrError(f"{folder}: was imported: its model is not known, and cannot be asked for more")
     if ask.temperature == 0:
         raise RlcrError("analyses at temperature 0 are all the same: give a --temperature above 0")
     _check_format(run)

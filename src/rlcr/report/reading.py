@@ -34,6 +34,7 @@ from rlcr.report.fields import (
 )
 from rlcr.runs.stamps import DERIVED, RecordsHash, why_stale
 from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN, check_format
+from rlcr.tasks import built_file, is_built_file
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -157,9 +158,9 @@ class TrainingRun:
 
     @property
     def task(self) -> str | None:
-        """What it was trained on."""
-        task = self.settings.get("task")
-        return str(task) if task else None
+        """What it was trained on, by the name that an evaluation on it has."""
+        task = str(self.settings.get("task") or "")
+        return built_file(task)[0] if is_built_file(task) else task or None
 
 
 @dataclass(frozen=True)

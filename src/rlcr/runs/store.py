@@ -21,6 +21,8 @@ import logging
 import mmap
 import os
 import re
+import secrets
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -43,6 +45,8 @@ ADAPTIVE = "adaptive.json"
 RESULTS, COMPARISON = "results.json", "columns.json"
 #: The folder of confidence columns inside that of a run.
 COLUMNS = "confidence"
+#: The setting of a run whose confidences came with its completions, and are not read from the text.
+CONFIDENCES = "confidences"
 _LOCK = ".lock"
 
 # A record begins with its key, so that resuming need not parse the rest of a long line.
@@ -202,11 +206,31 @@ class Appender:
         self._file.close()
 
 
-def check_new(folder: Path) -> None:
+def check_new(folder: Path, *, resumable: bool = True) -> None:
     """Raise if a folder is in use."""
+    if folder.exists() and not folder.is_dir():
+        raise RlcrError(f"{folder}: a file; --out names a folder")
     if folder.is_dir() and any(path.name != _LOCK for path in folder.iterdir()):
-        hint = "--resume continues it" if (folder / RUN).exists() else "choose another --out"
+        there = resumable and (folder / RUN).exists()
+        hint = "--resume continues it" if there else "choose another --out"
         raise RlcrError(f"{folder}: not empty; {hint}")
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A folder beside ``folder`` that takes its place when the block ends without an error, or else goes."""
+    partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with writing(folder):
+            partial.mkdir(parents=True)
+        yield partial
+        with writing(folder):
+            if folder.is_dir():  # empty but for a lock: see check_new
+                shutil.rmtree(folder)
+            partial.rename(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
     load("hotpotqa-modified", "train", size=2000, seed=7).problems
     load("file", path="mine.csv", question="q", gold="a", verifier="math").provenance()
-    load("problems.jsonl")      what `rlcr tasks build` wrote
+    load("problems.jsonl")      what `rlcr tasks build` wrote; NAME=problems.jsonl gives it another name
 
 The same name, split, size, seed, settings and source give the same problems, byte for byte, on every
 machine and Python version (:mod:`rlcr.tasks.plumbing.seeded`). Docs: ``docs/tasks.md``.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError, nearest
+from rlcr.problem import Problem
 from rlcr.tasks import (
     arms,
     bigmath,
@@ -28,10 +29,12 @@ from rlcr.tasks import (
     simpleqa,
     triviaqa,
 )
+from rlcr.tasks.plumbing.naming import built_file, is_built_file, named_apart
 from rlcr.tasks.plumbing.overlap import Overlap, overlap
 from rlcr.tasks.plumbing.problem_files import read_problems, write_problems
 from rlcr.tasks.plumbing.settings import checked
 from rlcr.tasks.plumbing.source import SourceTable, given_data_dir
+from rlcr.tasks.plumbing.tables import NoColumn
 from rlcr.tasks.plumbing.take import check_ids, take
 from rlcr.tasks.plumbing.task import Built, Task, TaskRequest, TaskSet
 from rlcr.verify.gym import require_origin
@@ -56,17 +59,25 @@ __all__ = [
     "Overlap",
     "Task",
     "TaskSet",
+    "built_file",
     "get_task",
+    "is_built_file",
     "load",
+    "named_apart",
     "overlap",
     "read_problems",
     "write_problems",
 ]
 
 
+_HOW_TO_BUILD = "`rlcr tasks build file --set path={} --out NAME.jsonl` makes one"
+
+
 def get_task(name: str) -> Task:
     """The task of that name."""
     if name not in TASKS:
+        if Path(name).suffix in (".csv", ".json", ".parquet", ".gz"):
+            raise RlcrError(f"{name}: not a file of built problems; {_HOW_TO_BUILD.format(name)}")
         raise RlcrError(f"unknown task {name!r}: {nearest(name, list(TASKS))}")
     return TASKS[name]
 
@@ -152,26 +163,34 @@ def load_at_most(
     return whole if limit is None or limit >= len(whole.problems) else built(limit)
 
 
-def is_built_file(name: str) -> bool:
-    """Whether a name means a file of built problems rather than a task."""
-    return name.endswith((".jsonl", ".jsonl.gz"))
-
-
 def _load_built(
-    path: str, size: int | None, seed: int, verifier: str | None, settings: Mapping[str, Any]
+    name: str, size: int | None, seed: int, verifier: str | None, settings: Mapping[str, Any]
 ) -> TaskSet:
+    name, path = built_file(name)
     if verifier or settings:
         given = [*(["verifier"] if verifier else []), *settings]
         raise RlcrError(f"{path}: {', '.join(given)} cannot be set for problems that are already built")
     request = TaskRequest(
-        task=path, split="as built", seed=seed, size=size, usual_size=None,
-        verifier="as built", instruction="", settings={}, data_dir=None,
+        task=name, split="as built", seed=seed, size=size, usual_size=None,
+        verifier="as built", instruction="", settings={"path": str(path)}, data_dir=None,
     )  # fmt: skip
-    problems = read_problems(path)
+    problems = _read_built(path)
     for problem in problems:
         if problem.verifier == "gym":
             require_origin(problem)
-    return _task_set(request, take(SourceTable((Path(path),), Path(path).name), problems, request))
+        if problem.verifier == "choice" and not problem.extras.get("choices"):
+            raise RlcrError(
+                f"{path}: problem {problem.id} has no options, which the verifier choice needs: build it"
+                " again with --set choices=COLUMN"
+            )
+    return _task_set(request, take(SourceTable((path,), path.name), problems, request))
+
+
+def _read_built(path: Path) -> list[Problem]:
+    try:
+        return read_problems(path)
+    except NoColumn as error:
+        raise RlcrError(f"{error}: not a file of built problems; {_HOW_TO_BUILD.format(path)}") from None
 
 
 def _task_set(request: TaskRequest, built: Built) -> TaskSet:

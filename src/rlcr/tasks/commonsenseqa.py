@@ -10,6 +10,7 @@ from typing import Any
 
 from rlcr.problem import Problem
 from rlcr.tasks.plumbing.choices import INSTRUCTION, choice_problem
+from rlcr.tasks.plumbing.options import options_of
 from rlcr.tasks.plumbing.source import Source, cell, text
 from rlcr.tasks.plumbing.tables import Row
 from rlcr.tasks.plumbing.take import build_rows
@@ -61,10 +62,8 @@ def _stem_and_choices(row: Row) -> tuple[str, dict[str, str]]:
 def _pairs(row: Row, choices: Any) -> dict[str, str]:
     """Options as a list of {label, text}, or as {label: […], text: […]}."""
     try:
-        if isinstance(choices, dict):
-            return dict(zip(choices["label"], choices["text"], strict=True))
-        return {choice["label"]: choice["text"] for choice in choices}
-    except (TypeError, KeyError, ValueError):
+        return options_of(choices).texts
+    except ValueError:
         raise row.error("choices", "expected options with label and text") from None
 
 

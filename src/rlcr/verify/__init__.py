@@ -15,6 +15,8 @@ from typing import Literal
 
 from rlcr.errors import RlcrError, named, nearest
 from rlcr.problem import Problem
+from rlcr.verify._formula import has_words, without_markup
+from rlcr.verify._plain import boxed, stated, unmarked
 from rlcr.verify.choice import verify_choice
 from rlcr.verify.exact import verify_exact
 from rlcr.verify.gym import verify_gym
@@ -47,6 +49,7 @@ __all__ = [
     "Verdict",
     "Verifier",
     "get_verifier",
+    "is_wrapped",
     "make_judge",
     "of_responses",
     "verify",
@@ -92,6 +95,22 @@ def verify(
         some = _verdicts(chosen[name], [problems[row] for row in rows], [answers[row] for row in rows])
         verdicts.update(zip(rows, some, strict=True))
     return [verdicts[row] for row in range(len(problems))]
+
+
+def is_wrapped(verifier: str, answer: str) -> bool:
+    r"""Whether an answer is more than the answer, so that its verifier had to look inside.
+
+    >>> [is_wrapped("math", answer) for answer in ("17", "**17**", "17.", r"\boxed{17}", "17 km", "$17")]
+    [False, True, True, True, True, True]
+    >>> is_wrapped("choice", "B"), is_wrapped("choice", "B) library"), is_wrapped("exact", "Answer: Paris")
+    (False, True, True)
+    """
+    answer = answer.strip()
+    if verifier == "choice":
+        return len(answer) > 1
+    if verifier == "math":
+        return stated(unmarked(boxed(answer))) != answer or has_words(answer)
+    return verifier == "exact" and stated(without_markup(answer)) != answer
 
 
 def _verdicts(

@@ -5,11 +5,13 @@ and models write anything from ``\\frac{1}{2}`` to "The area is 3 * sqrt(2) squa
 formula itself, math-verify takes the last number it sees: 2 from ``(a+5)(b+2)``, 0 from ``(-∞, 0]``, 12
 from "12π inches". So the text is made into a formula here, by these rules:
 
-1. The last ``\\boxed{…}`` is the answer, if there is one.
-2. Math delimiters (``$``, ``\\(``, ``\\[``), which include the dollar sign of a price, are dropped.
+1. The last ``\\boxed{…}`` is the answer, if there is one. Bold, code and answer tags are not part of it.
+2. Math delimiters (``$``, ``\\(``, ``\\[``), which include the dollar sign of a price, are dropped; so are
+   the signs of other currencies, "=" or "≈" at the beginning, and words in brackets: "17 (seventeen)".
 3. Plain notation becomes LaTeX: ``√2``, ``sqrt(2)``, ``pi``, ``∞``, ``**``, ``<=``, ``50%``, ``1.5e3``,
    ``137 1/2``. "and" and "or" become commas, so that "3 or 5" is a set and not a lucky guess.
-4. A full stop at the end is dropped.
+4. A full stop at the end is dropped, and so are units there: "km/h" and the like, "°C", and after a space
+   the capitals L, J, N, V and W. Units that are words are words (5.), and math-verify knows "m" and "kg".
 5. If there are words, the last stretch without words that holds a digit, an operator or a LaTeX command
    is the formula: 12π in "The area is 12π inches." Words of two letters may also be products ("2 ab"), so
    with no longer word than that the text as a whole is tried as well.
@@ -18,6 +20,8 @@ from "12π inches". So the text is made into a formula here, by these rules:
 from __future__ import annotations
 
 import re
+
+from rlcr.verify._plain import boxed, unmarked
 
 _SYMBOLS = str.maketrans(
     {
@@ -46,6 +50,10 @@ _DELIMITER = re.compile(r"\\\$|\$|(?<!\\)\\[()\[\]]")
 _NAME = r"(?<![\\A-Za-z])"  # the start of a name that is not a LaTeX command already
 _REWRITES: list[tuple[re.Pattern[str], str]] = [
     (_DELIMITER, " "),
+    (re.compile(r"[€£¥₹]"), " "),
+    (re.compile(r"\A\s*[=≈~]"), ""),
+    (re.compile(r"(?<=[\d})])\s+\([A-Za-z][A-Za-z-]{2,}(?:[ ,-]+[A-Za-z-]+)*\)"), " "),
+    (re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:bf|it|rm)|boldsymbol)\s*\{\s*([-+]?[\d.,/]+)\s*\}"), r"\1"),
     (re.compile(r"\\text\s*\{\s*(and|or)\s*\}"), r" \1 "),
     (re.compile(r"√\s*(\d+(?:\.\d+)?|[A-Za-z])"), r"\\sqrt{\1}"),
     (re.compile(r"√"), r"\\sqrt"),
@@ -67,6 +75,10 @@ _BARE_WORDS = re.compile(r"[A-Za-z]{4,}(?:[ -][A-Za-z]+)*")
 # A word stands alone; "cm^2" is one, too.
 _WORD = re.compile(r"(?<!\S)([A-Za-z][A-Za-z'’-]+)(?:\^\{?[23]\}?)?(?=[\s.,:;!?)]|$)")
 _UNIT = re.compile(_TEXT_COMMAND.pattern + r"(?:\^\{?[23]\}?)?")
+_MEASURE = re.compile(
+    r"(?<=[\d})])(?:\s*(?:\^\\circ\s*[CF]|[A-Za-zµ]{1,5}/(?:s|h|hr|min|day|[A-Za-zµ]?[glms])(?:\^?\{?[23]\}?)?)|\s+[LJNVW])"
+    r"(?=[\s.]*\Z)"
+)
 _MATHEMATICAL = re.compile(r"[0-9\\+*/^=-]")
 
 
@@ -76,10 +88,10 @@ def formula(text: str) -> str:
     >>> print(formula(r"(3, $\frac{\pi}{2}$)"))
     (3, \frac{\pi}{2} )
     """
-    text = _boxed(text).translate(_SYMBOLS)
+    text = unmarked(boxed(text)).translate(_SYMBOLS)
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
-    return _trim(" ".join(text.split()))
+    return _trim(_MEASURE.sub("", " ".join(text.split())))
 
 
 def formulas(text: str) -> list[str]:
@@ -119,7 +131,17 @@ def without_markup(text: str) -> str:
     >>> without_markup(r"$\boxed{\text{(C)}}$")
     '(C)'
     """
-    return _TEXT_COMMAND.sub(r"\1", _DELIMITER.sub(" ", _boxed(text))).strip()
+    return _TEXT_COMMAND.sub(r"\1", _DELIMITER.sub(" ", unmarked(boxed(text)))).strip()
+
+
+def has_words(text: str) -> bool:
+    r"""Whether an answer with a number in it says more than a formula: words, units, a currency.
+
+    >>> has_words("17 apples"), has_words("£17"), has_words(r"$\frac{17}{2}$"), has_words("x = 17")
+    (True, True, False, False)
+    """
+    money = text.count("$") % 2 or re.search("[€£¥₹]", text)
+    return bool(re.search(r"\d", text) and (money or _WORD.search(_UNIT.sub(" a unit ", formula(text)))))
 
 
 def depth(text: str) -> int:
@@ -134,20 +156,6 @@ def depth(text: str) -> int:
     return deepest
 
 
-def _boxed(text: str) -> str:
-    r"""The content of the last ``\boxed{…}`` with balanced braces, else the text itself."""
-    start = text.rfind(r"\boxed{")
-    if start < 0:
-        return text
-    start += len(r"\boxed{")
-    level = 1
-    for end in range(start, len(text)):
-        level += {"{": 1, "}": -1}.get(text[end], 0)
-        if level == 0:
-            return text[start:end]
-    return text
-
-
 def _trim(text: str) -> str:
     """Without punctuation at the edges. A full stop may begin a number, and "5!" is 120."""
-    return text.strip(" ,:;?").rstrip(" ,:;?.")
+    return text.strip(" ,:;?").removeprefix(". ").lstrip().rstrip(" ,:;?.")

@@ -6,14 +6,15 @@ authors' "Option A which is : bank". An answer may be any of these, boxed, in bo
 "Option", or a sentence that chooses one option by its letter, as in "It must be B) library."
 
 - A letter alone may be small. Before text it must be marked ("A) bank", "A. bank", "(a) bank"), since
-  "a bank" is text.
+  "a bank" is text. ("A - bank" and "A (bank)" are marked, too.)
 - Texts are compared as in :func:`rlcr.verify.exact.same_text`.
 - Letter and text together: the letter decides, unless the text is that of another option. Such a
   contradiction ("A) library" where A is bank) is wrong.
 - A text that is word for word that of an option names this one, even where it is the same as another's but
   for an article ("ground" and "the ground" do occur in one question).
 - Options with word for word the same text are the same option.
-- A text against a gold that is a letter, where the options are not known, is unscorable.
+- A text against a gold that is a letter, or a letter against one that is a text, is unscorable where the
+  options are not known.
 - More than one option ("A and B", "A) bank, C) mall") is wrong, and so is an answer that names none or only
   denies one ("not (B)"). "(A) is incorrect, so the answer is B" chooses B: :mod:`rlcr.verify._mentions`.
 """
@@ -35,10 +36,13 @@ _LEAD_IN = re.compile(
     r"(?:(?:so |the |my |final |correct |best |right )*(?:answer|option|choice)\b(?: is\b)?[\s:*]*)+",
     re.IGNORECASE,
 )
+_UNKNOWN = "a {} against the bare {} of an unknown option: give the choices"
 _LETTER = re.compile(r"[(\[]?([A-Za-z])[)\]]?")
 #: A marked letter, then text. A small letter needs a bracket, since "i.e. …" is no option.
 _LETTER_THEN_TEXT = re.compile(
-    r"(?:\(?([A-Za-z])\s*\)|([A-Z])\s*[.:]|([A-Z])\s+(?=which is\b))\s*(?:which is\s*:?\s*)?(.+)", re.DOTALL
+    r"(?:\(?([A-Za-z])\s*\)|([A-Z])(?:\s*[.:]|\s+[-–—](?=\s)|\s+(?=\()|\s+(?=which is\b)))"
+    r"\s*(?:which is\s*:?\s*)?(.+)",
+    re.DOTALL,
 )
 
 
@@ -67,7 +71,7 @@ def read(text: str) -> Named:
     if letter := _LETTER.fullmatch(stripped):
         return Named(letter[1].upper(), None)
     if both := _LETTER_THEN_TEXT.fullmatch(stripped):
-        return Named((both[1] or both[2] or both[3]).upper(), both[4].strip(_EDGES))
+        return Named((both[1] or both[2]).upper(), both[3].strip(_EDGES))
     return Named(None, stripped or text)
 
 
@@ -100,9 +104,10 @@ def _compare(answer: str, golds: Sequence[Named], choices: Mapping[str, str], kn
         if not gold_letters and named.text and gold.text and same_text(named.text, gold.text):
             return CORRECT
     if letters:
-        return WRONG
+        known_letters = any(gold.letter for gold in golds) or bool(choices)
+        return WRONG if known_letters else Verdict("unscorable", _UNKNOWN.format("letter", "text"))
     if not choices and named.text and not any(gold.text for gold in golds):
-        return Verdict("unscorable", "a text against the bare letter of an unknown option: give the choices")
+        return Verdict("unscorable", _UNKNOWN.format("text", "letter"))
     return Verdict("wrong", "names no option")
 
 
@@ -120,6 +125,9 @@ def option_of(answer: str, choices: Mapping[str, str]) -> frozenset[str]:
 def _settled(answer: str, choices: Mapping[str, str], known: bool) -> tuple[Named, str]:
     """What an answer names, and why it is no one option, if so; ``known``: these are all the choices."""
     named = read(answer)
+    # Options such as "A - minus" or "E. coli" look like a letter and a text.
+    if _with_very_text(whole := without_markup(answer).strip(_EDGES), choices) and len(whole) > 1:
+        named = Named(None, whole)
     by_text = _with_text(named.text, choices)
     if named.letter and by_text and named.letter not in by_text:
         return named, "letter and text disagree"

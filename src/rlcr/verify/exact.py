@@ -2,7 +2,7 @@
 
 Left out: HotpotQA's special treatment of yes, no and noanswer, which concerns its F1 score only.
 Different from the official script: texts that normalise to nothing are compared as written, see
-:func:`same_text`.
+:func:`same_text`; and an answer may be boxed or stand after "The answer is" (:mod:`rlcr.verify._plain`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import string
 from collections.abc import Sequence
 
 from rlcr.problem import Problem
+from rlcr.verify._formula import without_markup
+from rlcr.verify._plain import stated
 from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
 
 _DROP_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -53,4 +55,5 @@ def _verify_one(problem: Problem, answer: str | None) -> Verdict:
         return Verdict("unscorable", "the problem has no gold")
     if answer is None or not answer.strip():
         return NO_ANSWER
-    return CORRECT if any(same_text(answer, gold) for gold in problem.gold) else WRONG
+    forms = {answer, stated(without_markup(answer))}
+    return CORRECT if any(same_text(form, gold) for form in forms for gold in problem.gold) else WRONG

@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from rlcr.problem import Problem
 from rlcr.verify._formula import as_text, depth, without_markup
 from rlcr.verify._math_pool import Job, settle
+from rlcr.verify._plain import stated
 from rlcr.verify.exact import same_text
 from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
 
@@ -80,7 +81,8 @@ def first_look(golds: Sequence[str], answer: str | None) -> Verdict | Job:
     if len(answer) > MAX_CHARACTERS:
         return Verdict("wrong", f"answer is longer than {MAX_CHARACTERS:,} characters")
     texts = [text for gold in golds if (text := as_text(gold)) is not None]
-    if any(same_text(without_markup(answer), text) for text in texts):
+    plain = without_markup(answer) if texts else ""
+    if any(same_text(form, text) for form in {plain, stated(plain)} for text in texts):
         return CORRECT
     formulas = tuple(gold for gold in golds if as_text(gold) is None)
     if _INTEGER.fullmatch(answer):

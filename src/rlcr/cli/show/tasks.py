@@ -63,12 +63,12 @@ def show(tasks: TaskSet, count: int, prompt: str) -> str:
         f"gold: {' | '.join(problem.gold)}\nverifier: {problem.verifier}"
         for problem in tasks.problems[:count]
     ]
-    return "\n\n".join([*blocks, *_notes(tasks.task), provenance(tasks)])
+    return "\n\n".join([*blocks, *_notes(tasks), provenance(tasks)])
 
 
-def _notes(name: str) -> list[str]:
-    """What there is to say of a task; nothing of a file of built problems."""
-    task = TASKS.get(name)
+def _notes(tasks: TaskSet) -> list[str]:
+    """What there is to say of a task; nothing of a file of built problems, whatever its name."""
+    task = None if tasks.split == "as built" else TASKS.get(tasks.task)
     return [f"about: {task.about}\nmetrics: {task.metrics}"] if task else []
 
 
@@ -94,18 +94,22 @@ def _load_named(name: str, data_dir: Path | None) -> TaskSet:
     return load(task, split or "test", data_dir=data_dir)
 
 
-def read_settings(name: str, pairs: Iterable[str]) -> dict[str, Any]:
+def read_settings(name: str, pairs: Iterable[str], template: str | None = None) -> dict[str, Any]:
     """Settings of a task written as ``key=value``; a value is JSON where it can be and is not to be text.
+
+    ``template`` is the setting of that name, which has an option of its own.
 
     >>> read_settings("arms", ["arms=3"]), read_settings("file", ["path=mine.csv", "gold=2024"])
     ({'arms': 3}, {'path': 'mine.csv', 'gold': '2024'})
     """
     defaults = TASKS[name].settings if name in TASKS else {}
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {} if template is None else {"template": template}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise RlcrError(f"--set {pair}: expected key=value")
+        if key in settings:
+            raise RlcrError(f"--set {pair}: {key} is given twice, also as {settings[key]!r}")
         settings[key] = value
         if not is_text(defaults.get(key, 0)):
             with suppress(json.JSONDecodeError, RecursionError):

@@ -111,8 +111,12 @@ def read_rows(
         progress(1.0)
 
 
-def _no_column(where: str, column: str, present: list[str]) -> RlcrError:
-    return RlcrError(f"{where}: no column {column!r}; {nearest(column, present)}")
+class NoColumn(RlcrError):
+    """A column that every row must have is not there."""
+
+
+def _no_column(where: str, column: str, present: list[str]) -> NoColumn:
+    return NoColumn(f"{where}: no column {column!r}; {nearest(column, present)}")
 
 
 @contextmanager

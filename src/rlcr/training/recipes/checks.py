@@ -16,7 +16,7 @@ from rlcr.problem import Problem
 from rlcr.prompts import PROMPTS, Prompt, load_prompt
 from rlcr.response import get_format
 from rlcr.reward import REWARDS, Reward, get_reward
-from rlcr.tasks import get_task, is_built_file
+from rlcr.tasks import built_file, get_task, is_built_file
 from rlcr.tasks.plumbing.settings import checked
 from rlcr.training.recipes.settings import Recipe
 from rlcr.verify import VERIFIERS
@@ -180,8 +180,8 @@ def check_out(out: Path, *, resume: bool = False) -> None:
 
 def _check_task(setting: str, name: str, split: str) -> None:
     if is_built_file(name):
-        if not Path(name).is_file():
-            raise RlcrError(f"{setting}: no such file: {name}")
+        if not (path := built_file(name)[1]).is_file():
+            raise RlcrError(f"{setting}: no such file: {path}")
         return
     task = get_task(name)
     if task.sizes and split not in task.sizes:
