@@ -69,6 +69,7 @@ many
 evaluate
 training
 confidence
+adapters
 report
 quickstart
 cli
