@@ -12,7 +12,7 @@
 PYTHON ?= python3
 # The build of torch that fits your hardware. It goes in first: left to the others, pip may choose another.
 TORCH ?= torch==2.13.0
-EXTRAS ?= dev,train,endpoint,gym
+EXTRAS ?= dev,train,endpoint,gym,serve
 BIN := .venv/bin
 
 .PHONY: setup quickstart test check bench bench-training results paper evidence
