@@ -59,7 +59,7 @@ def add(
     for added in columns:
         print(added.path)
         for key, value in added.provenance.items():
-            if key not in ("source", "settings"):
+            if key not in ("source", "settings", "map"):
                 print(f"  {key}: {value if isinstance(value, str) else json.dumps(value)}")
 
 
