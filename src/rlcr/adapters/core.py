@@ -53,10 +53,31 @@ class Row:
     completion: object
     gold: object
     question: str = ""
-    extras: Mapping[str, Any] | None = None
+    extras: object = None
     verifier: str | None = None
     think_open: bool | None = None
     id: str = ""
+
+    @classmethod
+    def of(cls, completion: object, gold: object, about: object) -> Row:
+        """A row of which an engine passes a mapping with the rest: the fields above by name, and extras.
+
+        >>> Row.of("…", "B", {"verifier": "choice", "choices": ["bank", "library"]}).verifier
+        'choice'
+        """
+        if not isinstance(about, Mapping):
+            return cls(completion, gold, extras=about)
+        extras = dict(about)
+        named = {name: extras.pop(name, None) for name in ("question", "verifier", "think_open", "id")}
+        return cls(
+            completion,
+            gold,
+            question=named["question"] or "",
+            extras=extras,
+            verifier=named["verifier"],
+            think_open=named["think_open"],
+            id=str(named["id"] or ""),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +118,8 @@ class Scorer:
     """A reward with what it needs to know about the completions of a data set.
 
     ``reward`` names a preset of :data:`rlcr.reward.REWARDS`; ``format`` and ``weights`` change its tag set
-    and the weights of its parts. ``verifier`` compares answers where a row names none. ``think_open`` says that
-    prompts end inside ``<think>``. ``unscorable`` is "exclude", for engines that leave out a completion
+    and the weights of its parts. ``verifier`` compares answers where a row names none. ``think_open`` says
+    that prompts end inside ``<think>``. ``unscorable`` is "exclude", for engines that leave out a completion
     without a reward, or the constant that the others get; both are logged. ``special_tokens`` are cut from
     the ends of completions beside those that are known by their looks.
 
@@ -122,9 +143,10 @@ class Scorer:
     def __post_init__(self) -> None:
         self._reward()
         get_verifier(self.verifier)
-        constant = isinstance(self.unscorable, (int, float)) and not isinstance(self.unscorable, bool)
-        if not math.isfinite(self.unscorable) if constant else self.unscorable != "exclude":
-            raise RlcrError(f'unscorable: expected "exclude" or a finite number, got {self.unscorable!r}')
+        given: object = self.unscorable
+        constant = isinstance(given, (int, float)) and not isinstance(given, bool) and math.isfinite(given)
+        if not constant and given != "exclude":
+            raise RlcrError(f'unscorable: expected "exclude" or a finite number, got {given!r}')
         if isinstance(self.special_tokens, str) or not isinstance(self.think_open, bool):
             raise RlcrError("special_tokens is a list of texts, and think_open is true or false")
 
@@ -186,7 +208,7 @@ class Scorer:
         gold: object,
         *,
         question: str = "",
-        extras: Mapping[str, Any] | None = None,
+        extras: object = None,
         verifier: str | None = None,
         think_open: bool | None = None,
     ) -> Rewarded:
@@ -277,6 +299,8 @@ def _choices(choices: object) -> dict[str, str]:
             raise ValueError(f"choices: not JSON: {choices[:40]!r}") from None
     if isinstance(choices, (list, tuple)):
         choices = {chr(ord("A") + index): text for index, text in enumerate(choices)}
+    if isinstance(choices, Mapping) and set(choices) == {"label", "text"}:  # as on the Hugging Face hub
+        choices = dict(zip(_plain(choices["label"]), _plain(choices["text"]), strict=False))
     if not isinstance(choices, Mapping):
         raise ValueError(f"choices: expected a list or a mapping, found {described(choices)}")
     # A table of rows with different options fills up the missing ones with nulls.
@@ -297,3 +321,10 @@ def _note(reason: str, total: float | None) -> None:
     if count == 10 ** (len(str(count)) - 1):
         outcome = "left out" if total is None else f"given {total:g}"
         log.warning("%d unscorable so far, %s; the last one: %s", count, outcome, reason or "no reason given")
+
+
+def needs_constant(scorer: Scorer, engine: str) -> Scorer:
+    """The scorer, for an engine that has to give every completion a number."""
+    if scorer.unscorable == "exclude":
+        raise RlcrError(f"{engine} cannot leave out a completion: set unscorable to a number, such as 0")
+    return scorer

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from rlcr.cli import (
+    adapters,
+    asking,
     confidence,
     evaluating,
     measuring,
@@ -51,7 +53,9 @@ app.command("train")(training.train)
 app.command("warm-up")(warmup.warm_up)
 app.command("sft-data")(warmup.sft_data)
 app.command("sft")(warmup.sft)
+app.command("ask")(asking.ask)
 app.command("serve-reward")(serving.serve_reward)
+app.add_typer(adapters.app, name="adapters")
 
 
 def _version(wanted: bool) -> None:

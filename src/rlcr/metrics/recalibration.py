@@ -27,8 +27,8 @@ _NO_PENALTY = 1e6
 class Recalibration:
     """A fitted map from confidences to chances: a classifier over one feature, and a few numbers in a file.
 
-    ``numbers`` are ``slope`` and ``intercept`` of a logit; of ``isotonic`` the corners of its steps, ``q`` and
-    ``chance``.
+    ``numbers`` are ``slope`` and ``intercept`` of a logit; of ``isotonic`` the corners of its steps, ``q``
+    and ``chance``.
     """
 
     method: str
