@@ -87,7 +87,7 @@ class Settings(TypedDict, total=False):
     threshold: float | str | Path | None
     """Abstain below this confidence, a number or the selective.json of a run: None, never."""
     recalibration: str | Path | None
-    """A map from stated confidences to chances, the JSON of a column that `rlcr confidence add` made: None."""
+    """A map from stated confidences to chances: the JSON of a column by `rlcr confidence add`. None."""
     temperature: float | None
     """0 for one sample, 0.7 for several."""
     max_tokens: int

@@ -85,7 +85,7 @@ class _SamplerAsker:
 class _ClientAsker:
     def __init__(self, client: Any, model: str | None, waits: bool) -> None:
         self._client, self._model, self._waits = client, model, waits
-        self._refused = set(_LEFT_OUT)
+        self._refused: set[str] = set(_LEFT_OUT)
 
     async def complete(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion] | None:
         if self._model is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,16 @@ def load_recalibration(path: Path) -> Recalibration:
 def _stored(path: Path, maker: str, folder: Path) -> Mapping[str, Any]:
     """A file that was derived from a run; stale is refused where the run is still around it."""
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        return _read(path, maker, folder, path.stat().st_mtime_ns)
     except OSError as error:
         raise RlcrError(f"{path}: cannot be read: {error.strerror}; {maker} makes it") from None
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, maker: str, folder: Path, _: int) -> Mapping[str, Any]:
+    """Once for each version of a file: an application names it with every question."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         stored = None
     if not isinstance(stored, dict):

@@ -9,7 +9,7 @@ the table, which `rlcr rescore` replaces only if it is given a verifier.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -59,8 +59,9 @@ def import_run(
     grading: Grading = "strict",
     task: str | None = None,
     model: str = "imported",
+    rows: Iterable[Row] | None = None,
 ) -> Results:
-    """Write a run folder of the completions in a file."""
+    """Write a run folder of the completions in a file; ``rows`` are its rows where it is no plain table."""
     get_format(format)
     get_verifier(verifier, grading)
     task = task or path.name.partition(".")[0]
@@ -68,7 +69,7 @@ def import_run(
     problems: list[Problem] = []
     raw: list[Sampled] = []
     given: list[bool | None] = []
-    for number, row in enumerate(read_rows(path, columns.required())):
+    for number, row in enumerate(read_rows(path, columns.required()) if rows is None else rows):
         name = str(row.cells[columns.id]) if columns.id else f"{task}/{number}"
         problems.append(Problem(name, _text(row, columns.question), row.texts(columns.gold), verifier))
         texts = row.texts(columns.completion)
