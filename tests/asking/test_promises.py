@@ -83,7 +83,7 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
     assert 0 < load_threshold(path, 1, None) <= 1
     with pytest.raises(RlcrError, match="for 1 samples, and 2 are drawn"):
         load_threshold(path, 2, None)
-    with pytest.raises(RlcrError, match="for column verbalised, and answers are judged by column platt"):
+    with pytest.raises(RlcrError, match="for column verbalised, and the answers are judged by column platt"):
         load_threshold(path, 1, run / "confidence" / "platt.json")
     select(run, 0.8, samples=2)
     assert 0 < load_threshold(path, 2, None) <= 1
