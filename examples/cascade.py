@@ -4,8 +4,8 @@
     python examples/cascade.py SMALL LARGE    the same for runs of yours, of the same questions
 
 The thresholds are chosen as by `rlcr select`, on one half of the small model's questions; cost and accuracy
-are those of the other half. Without runs of yours it makes two, of simulated answers: a small model that knows
-what it does not know, and a large one that is right more often and costs ten times as much a token.
+are those of the other half. Without runs of yours it makes two, of simulated answers: a small model that
+knows what it does not know, and a large one that is right more often and costs ten times as much a token.
 
 What it prints for the runs that it makes, on 1,000 questions:
 

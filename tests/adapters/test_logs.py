@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.command import rlcr as command
 
@@ -65,6 +66,27 @@ def write_inspect(path: Path) -> None:
                 archive.writestr(f"samples/{number}_epoch_{epoch}.json", json.dumps(sample))
 
 
+def as_zstandard(path: Path) -> None:
+    """The same log as inspect compresses it today, which Python's zip library can neither write nor read."""
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in contents.items():
+            archive.writestr(name, pa.compress(content, "zstd", asbytes=True))
+    whole = bytearray(path.read_bytes())
+    for mark, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):  # where a header says how it is compressed
+        at = whole.find(mark)
+        while at >= 0:
+            whole[at + offset : at + offset + 2] = (93).to_bytes(2, "little")
+            at = whole.find(mark, at + 4)
+    path.write_bytes(bytes(whole))
+
+
+def write_inspect_today(path: Path) -> None:
+    write_inspect(path)
+    as_zstandard(path)
+
+
 def write_lm_eval(path: Path) -> None:
     rows = []
     for number, (question, said) in enumerate(SAID.items()):
@@ -119,7 +141,8 @@ def write_verifiers(path: Path) -> None:
 
 
 LOGS = {
-    "inspect": ("log.eval", write_inspect, "match"),
+    "inspect": ("log.eval", write_inspect_today, "match"),
+    "inspect, older": ("log.eval", write_inspect, "match"),
     "lm-eval": (
         "samples_capitals_2026.jsonl",
         write_lm_eval,
@@ -133,6 +156,7 @@ LOGS = {
 @pytest.mark.parametrize("kind", LOGS)
 def test_a_log_becomes_a_run(tmp_path: Path, kind: str) -> None:
     name, write, correct = LOGS[kind]
+    kind = kind.partition(",")[0]
     path = tmp_path / name
     write(path)
     assert log_kind(path) == kind
