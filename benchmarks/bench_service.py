@@ -116,7 +116,7 @@ def run(requests: int, clients: int, verifier: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Speed of the reward service.")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--verifiers", nargs="+", default=["exact", "math"])

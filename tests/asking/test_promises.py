@@ -73,7 +73,9 @@ def test_the_stored_map_is_learned_from_all_rows(tmp_path: Path) -> None:
         found = load_recalibration(run / "confidence" / f"{source}.json")
         keys = list(stated)
         mapped = found.chance(np.array([stated[key] for key in keys]))
-        np.testing.assert_allclose(mapped, [transferred[key] for key in keys], atol=1e-12)
+        np.testing.assert_allclose(
+            mapped, np.array([transferred[key] for key in keys], np.float64), atol=1e-12
+        )
 
 
 def test_files_that_do_not_fit(tmp_path: Path) -> None:
