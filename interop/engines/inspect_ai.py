@@ -1,4 +1,4 @@
-"""inspect: `inspect eval` of a task with a mock model and two epochs, then `inspect score` of its log."""
+"""inspect: `inspect_ai.eval` of a task with a mock model and two epochs, then `inspect score` of its log."""
 
 import subprocess
 import sys
@@ -63,7 +63,7 @@ def main(case: Case, out: Path) -> None:
         max_samples=1,
     )
     assert log.status == "success", log.error
-    compare(checks, "`inspect eval`", log, case, "calibrated")
+    compare(checks, "`inspect_ai.eval`", log, case, "calibrated")
 
     rescored = Path("rescored.eval")
     command = ["inspect", "score", log.location, "--scorer", "rlcr/calibrated", "-S", "verifier=math"]
