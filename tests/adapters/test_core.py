@@ -107,7 +107,7 @@ def test_a_broken_gold_is_unscorable_but_malformed_is_malformed(gold: object) ->
     right, malformed = Scorer().score([Row(RIGHT, gold), Row(MALFORMED, gold)])
     assert right.total is None
     assert right.reason.startswith("as gold expected a text")
-    assert malformed.total == -0.5
+    assert (malformed.total, malformed.correct) == (-0.5, False)
 
 
 def test_the_policy_for_what_is_unscorable(

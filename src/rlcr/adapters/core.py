@@ -183,7 +183,8 @@ class Scorer:
 
     def _rewarded(self, number: int, taken: _Taken, scored: Scored) -> Rewarded:
         response, verdict = scored.responses[number], scored.verdicts[number]
-        total, correct, reason = float(scored.rewards.total[number]), verdict.correct, response.fault
+        # A malformed response is not right, even where its gold is broken and the verdict says that.
+        total, correct, reason = float(scored.rewards.total[number]), bool(verdict.correct), response.fault
         scorable = bool(scored.rewards.scorable[number])
         if not scorable:
             reason = taken.gold_fault or verdict.reason

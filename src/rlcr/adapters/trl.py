@@ -76,9 +76,11 @@ def make_reward(
 
 
 def means(found: Sequence[Rewarded]) -> dict[str, float]:
-    """The mean of every number of a batch that has one; of accuracy and parts over what can be scored."""
-    names = {name: name for name in found[0].to_dict()} if found else {}
-    columns = {name: [one.to_dict()[name] for one in found if one.scorable] for name in names}
-    columns["unscorable"] = [float(not one.scorable) for one in found]
-    numbers = {name: [value for value in column if value is not None] for name, column in columns.items()}
-    return {name: math.fsum(column) / len(column) for name, column in numbers.items() if column}
+    """The mean of each number over the completions that can be scored and have it."""
+    columns: dict[str, list[float]] = {"unscorable": [float(not one.scorable) for one in found]}
+    for one in found:
+        if one.scorable:
+            for name, value in one.to_dict().items():
+                if value is not None and name != "unscorable":
+                    columns.setdefault(name, []).append(value)
+    return {name: math.fsum(column) / len(column) for name, column in columns.items() if column}
