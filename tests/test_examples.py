@@ -1,12 +1,13 @@
 # pyright: basic
-"""The whole algorithm in one file: its gradient is the trainer's, and it runs."""
+"""The examples run: the whole algorithm in one file, whose gradient is the trainer's, and a model cascade."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from examples import rlcr_minimal
+from examples import cascade, rlcr_minimal
+from tests.asking.replayed import Replay, text
 from tests.training.gradients import MIXED, error, exact_model
 from tests.training.updates import encode, examples, recipe, tiny_tokenizer, update
 
@@ -45,3 +46,25 @@ def test_it_fits_on_a_few_screens() -> None:
     assert rlcr_minimal.__file__
     lines = Path(rlcr_minimal.__file__).read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 150
+
+
+def test_a_cascade_costs_less_than_the_large_model_and_is_better_than_the_small_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cascade.main([], questions=400)
+    *lines, _ = capsys.readouterr().out.splitlines()
+    accuracies = [float(line.split("accuracy ")[1].split(",")[0]) for line in lines]
+    costs = [float(line.split("cost ")[1].split(" ")[0]) for line in lines]
+    assert len(lines) == 4
+    assert accuracies == sorted(accuracies)
+    assert costs == sorted(costs)
+    assert costs[2] < 0.9
+    assert accuracies[0] + 0.1 < accuracies[2] < accuracies[3]
+
+
+def test_a_cascade_asks_the_large_model_only_below_the_threshold() -> None:
+    small, large = (Replay({"Q?": [text(answer, q)]}) for answer, q in (("Rome", "0.6"), ("Paris", "0.9")))
+    for sure, expected, asked in ((0.5, None, 0), (0.7, "Paris", 1)):
+        answer = cascade.cascade(small, large, "Q?", sure)
+        assert large.drawn == asked
+        assert answer.text == (expected or "Rome")

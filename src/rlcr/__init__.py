@@ -8,6 +8,7 @@ The public API on one screen. Nothing here imports torch, matplotlib or sympy.
     check_incentives(rule, lam)                does a reward pay for honesty and for being right?
     metrics.summary(correct, confidence)       accuracy, AUROC, Brier, ECE and more, with intervals
     score(completions, golds)                  all of it, for generations made anywhere
+    ask(client, question, samples=8)           an answer with a confidence, for applications
     train("hotpotqa-rlcr", out="run")          a training run (needs the extra "train")
 """
 
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 from rlcr import metrics, verify
+from rlcr.asking import Answer, ask, ask_async
 from rlcr.errors import RlcrError
 from rlcr.evaluate.score import score
 from rlcr.problem import Problem
@@ -32,6 +34,7 @@ __all__ = [
     "FORMATS",
     "REWARDS",
     "RULES",
+    "Answer",
     "Problem",
     "Response",
     "ResponseFormat",
@@ -40,6 +43,8 @@ __all__ = [
     "RlcrError",
     "ScoringRule",
     "Verdict",
+    "ask",
+    "ask_async",
     "check_incentives",
     "get_reward",
     "group_advantages",

@@ -145,6 +145,15 @@ def _parse(text: str, tag_set: ResponseFormat, mode: Mode, think_open: bool) -> 
     return _parse_lenient(text, tag_set, think_open, response.fault)
 
 
+def with_thought(thought: str, rest: str, *, finished: bool = True) -> str:
+    """One text of a thought and what follows it, which servers with a reasoning parser hand over apart.
+
+    >>> with_thought("6 x 7", "<answer>42</answer>")
+    '<think>6 x 7</think><answer>42</answer>'
+    """
+    return f"<think>{thought}</think>{rest}" if finished else f"<think>{thought}{rest}"
+
+
 # --- strict -----------------------------------------------------------------------------------------
 
 _TAG = re.compile(r"<(/?)(think|answer|analysis|confidence)>")

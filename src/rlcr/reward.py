@@ -135,10 +135,21 @@ class Reward:
         if len(completions) != len(problems):
             raise RlcrError(f"{len(completions)} completions for {len(problems)} problems")
         responses = [parse(text, self.format, think_open=think_open) for text in completions]
+        return self.judge(responses, problems, grading=grading, verifying=verifying)
+
+    def judge(
+        self,
+        responses: Sequence[Response],
+        problems: Sequence[Problem],
+        *,
+        grading: Grading = "strict",
+        verifying: Verifying = verify,
+    ) -> Scored:
+        """Verify and reward responses that are parsed already, strictly."""
         # The answer of a malformed response is None: wrong, without asking the verifier.
         answers = [response.answer for response in responses]
         verdicts = of_responses(responses, verifying(problems, answers, grading=grading))
-        return Scored(responses, verdicts, self.reward(responses, verdicts))
+        return Scored(list(responses), verdicts, self.reward(responses, verdicts))
 
     def reward(self, responses: Sequence[Response], verdicts: Sequence[Verdict]) -> RewardParts:
         """The reward of strictly parsed responses with their verdicts."""

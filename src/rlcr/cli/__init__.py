@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from rlcr.cli import confidence, evaluating, measuring, reporting, starting, tasks, training, voting, warmup
+from rlcr.cli import (
+    adapters,
+    asking,
+    confidence,
+    evaluating,
+    measuring,
+    reporting,
+    serving,
+    starting,
+    tasks,
+    training,
+    voting,
+    warmup,
+)
 from rlcr.errors import RlcrError
 
 app = typer.Typer(
@@ -40,6 +53,9 @@ app.command("train")(training.train)
 app.command("warm-up")(warmup.warm_up)
 app.command("sft-data")(warmup.sft_data)
 app.command("sft")(warmup.sft)
+app.command("ask")(asking.ask)
+app.command("serve-reward")(serving.serve_reward)
+app.add_typer(adapters.app, name="adapters")
 
 
 def _version(wanted: bool) -> None:

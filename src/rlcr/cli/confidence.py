@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from rlcr.cli.evaluating import Grading, Json, RunFolder
-from rlcr.cli.measuring import Completion, Format, Gold, Table, Verifier
+from rlcr.cli.measuring import Format, Verifier
 from rlcr.cli.show import show
+from rlcr.errors import RlcrError
 from rlcr.evaluate.progress import progress_bar
 
 app = typer.Typer(
@@ -59,7 +61,7 @@ def add(
     for added in columns:
         print(added.path)
         for key, value in added.provenance.items():
-            if key not in ("source", "settings"):
+            if key not in ("source", "settings", "map"):
                 print(f"  {key}: {value if isinstance(value, str) else json.dumps(value)}")
 
 
@@ -158,19 +160,24 @@ def study(
 
 
 def import_(
-    file: Table,
-    completion: Completion,
-    gold: Gold,
-    question: Annotated[str, typer.Option(metavar="COL", help="Column of questions.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="A table, or a log of inspect, lm-eval, verifiers or verl.", show_default=False),
+    ],
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
+    completion: Annotated[str | None, typer.Option(metavar="COL", help="Table: model outputs.")] = None,
+    gold: Annotated[
+        str | None, typer.Option(metavar="COL", help="Table: right answers; a list holds aliases.")
+    ] = None,
+    question: Annotated[str | None, typer.Option(metavar="COL", help="Table: questions.")] = None,
     id: Annotated[
         str | None,
         typer.Option(
-            metavar="COL", help="Column that identifies a question; rows alike in it are its samples."
+            metavar="COL", help="Table: what identifies a question; rows alike in it are its samples."
         ),
     ] = None,
     correct: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column of verdicts, instead of verifying.")
+        str | None, typer.Option(metavar="COL", help="Verdicts, or a log's score, instead of verifying.")
     ] = None,
     confidence: Annotated[
         str | None,
@@ -186,12 +193,30 @@ def import_(
     model: Annotated[str, typer.Option(help="What made them.")] = "imported",
     as_json: Json = False,
 ) -> None:
-    """Turn completions from anywhere into a run, for everything that reads runs."""
+    """Turn completions from anywhere into a run, for everything that reads runs.
+
+    A table needs --completion, --gold and --question; a log of another engine needs none of them.
+    """
+    from rlcr.adapters.logs import COLUMNS, log_kind, log_rows
     from rlcr.cli.show.results import print_results
     from rlcr.evaluate.importing import TableColumns, import_run
 
-    columns = TableColumns(completion, gold, question, id, correct, confidence, choices)
+    rows = None
+    if completion and gold and question:
+        columns = TableColumns(completion, gold, question, id, correct, confidence, choices)
+    elif not any((completion, gold, question, id, confidence, choices)) and (kind := log_kind(file)):
+        columns, rows = replace(COLUMNS, correct=correct), log_rows(file, kind, correct)
+    else:
+        raise RlcrError(f"{file}: say which column is which: --completion COL --gold COL --question COL")
     results = import_run(
-        file, out, columns, format=format, verifier=verifier, grading=grading, task=task, model=model
+        file,
+        out,
+        columns,
+        format=format,
+        verifier=verifier,
+        grading=grading,
+        task=task,
+        model=model,
+        rows=rows,
     )
     show(results, as_json, print_results)

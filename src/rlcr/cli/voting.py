@@ -59,6 +59,9 @@ def select(
     run: RunFolder,
     precision: Annotated[float, typer.Option(help="Wanted share of right answers among those given.")] = 0.9,
     confidence: Confidence = "verbalised",
+    samples: Annotated[
+        int, typer.Option(help="For the voted answers of so many samples; 1: each by itself.", min=1)
+    ] = 1,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -67,7 +70,7 @@ def select(
     from rlcr.many.selective import SELECTIVE
     from rlcr.many.selective import select as choose
 
-    selection = choose(run, precision, confidence=confidence, seed=seed)
+    selection = choose(run, precision, confidence=confidence, samples=samples, seed=seed)
     if as_json:
         _print_file(run / SELECTIVE)
     else:

@@ -22,7 +22,7 @@ def grade(
     completions: Sequence[Sampled], problems: Sequence[Problem], grading: Grading, judge: Verifier | None
 ) -> list[Record]:
     """Read and verify completions, each an answer to the problem at its place."""
-    readings = [_read(completion, grading) for completion in completions]
+    readings = [read_completion(completion, grading) for completion in completions]
     answers = [answer for _, answer, _ in readings]
     verdicts = of_responses(
         [response for response, _, _ in readings], verify(problems, answers, grading=grading, judge=judge)
@@ -41,10 +41,10 @@ def read_response(text: str, format: str, grading: Grading, think_open: bool) ->
     return parse(text, format, mode="paper" if grading == "paper" else "lenient", think_open=think_open)
 
 
-_Reading = tuple[Response, str | None, float | None]
+Reading = tuple[Response, str | None, float | None]
 
 
-def _read(completion: Sampled, grading: Grading) -> _Reading:
+def read_completion(completion: Sampled, grading: Grading) -> Reading:
     """The response, and its answer and confidence: those of forced continuations where there are any."""
     response = read_response(completion.text, completion.format, grading, completion.think_open)
     answer, confidence = response.answer, response.confidence
@@ -58,7 +58,7 @@ def _read(completion: Sampled, grading: Grading) -> _Reading:
 
 
 def _record(
-    completion: Sampled, grading: Grading, reading: _Reading, verdict: Verdict, problem: Problem
+    completion: Sampled, grading: Grading, reading: Reading, verdict: Verdict, problem: Problem
 ) -> Record:
     response, answer, confidence = reading
     # Counted with what the reading had to bend; the authors' grading has its own ways.

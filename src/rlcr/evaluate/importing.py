@@ -11,7 +11,7 @@ The run appears whole or not at all, so that there is nothing to resume.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
@@ -87,15 +87,16 @@ def import_run(
     grading: Grading = "strict",
     task: str | None = None,
     model: str = "imported",
+    rows: Iterable[Row] | None = None,
 ) -> Results:
-    """Write a run folder of the completions in a file."""
+    """Write a run folder of the completions in a file; ``rows`` are its rows where it is no plain table."""
     get_format(format)
     get_verifier(verifier, grading)
     if verifier == "choice" and not columns.choices:
         raise RlcrError("the verifier choice needs the options: --choices COL")
     task = task or path.name.partition(".")[0]
     check_new(out, resumable=False)
-    questions = _read(path, task, columns)
+    questions = _read(read_rows(path, None) if rows is None else rows, task, columns)
     problems = _problems(questions, verifier, columns)
     settings = _settings(path, task, problems, questions, model, verifier, grading)
     if columns.correct:
@@ -117,10 +118,10 @@ def import_run(
         return write_results(run)
 
 
-def _read(path: Path, task: str, columns: TableColumns) -> dict[str, _Question]:
+def _read(rows: Iterable[Row], task: str, columns: TableColumns) -> dict[str, _Question]:
     """The questions by their ids, each with the samples of all its rows."""
     questions: dict[str, _Question] = {}
-    for number, row in enumerate(read_rows(path, None)):
+    for number, row in enumerate(rows):
         for column in columns.required():
             cell(row, column)
         name = str(row.cells[columns.id]) if columns.id else f"{task}/{number}"

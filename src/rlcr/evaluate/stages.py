@@ -151,8 +151,8 @@ class _Session:
             for start in range(0, len(problems), lot):
                 some = problems[start : start + lot]
                 self._stage("response", partial(self._first_requests, some), self._evaluation.sampling)
-                self._stage("answer", partial(self._repairs, "answer"), _greedy("answer"))
-                self._stage("confidence", partial(self._repairs, "confidence"), _greedy("confidence"))
+                self._stage("answer", partial(self._repairs, "answer"), repair_sampling("answer"))
+                self._stage("confidence", partial(self._repairs, "confidence"), repair_sampling("confidence"))
             self._grade()
         finally:
             self._records.close()
@@ -343,7 +343,8 @@ def _key_of_repair(repair_key: str) -> Key:
     return identity, int(sample)
 
 
-def _greedy(stage: str) -> Sampling:
+def repair_sampling(stage: str) -> Sampling:
+    """How a forced continuation is sampled."""
     return Sampling(max_tokens=FORCED_TOKENS[stage], temperature=0.0)
 
 

@@ -5,6 +5,7 @@
     subsets          weighted votes over all or over seeded subsets
     curves           accuracy against N with bands; differences from a plain majority
     vote_confidence  how sure one may be of a voted answer
+    standings        one vote: the answers to a question, the leading one first
     stopping         when to stop sampling a question
     halves           what is chosen on one half of the questions is checked on the other
     vote             the whole of `rlcr vote`

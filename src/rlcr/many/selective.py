@@ -29,12 +29,14 @@ import numpy as np
 from rlcr import metrics
 from rlcr.errors import RlcrError
 from rlcr.many.halves import halves
-from rlcr.many.pool import Floats, Ints
+from rlcr.many.pool import Floats, Ints, pools_of
+from rlcr.many.standings import standings
 from rlcr.metrics import Estimate
 from rlcr.metrics.bootstrap import Resampled, question_weights, ratio, wilson
 from rlcr.runs.columns import VERBALISED, column_files, read_column
+from rlcr.runs.record import CODES
 from rlcr.runs.stamps import stamp, write_derived
-from rlcr.runs.store import open_run
+from rlcr.runs.store import Run, open_run
 
 SELECTIVE = "selective.json"
 _CURVE_POINTS = 200
@@ -107,19 +109,23 @@ class Selection:
     left_out: Mapping[str, str]
 
 
-def select(folder: Path, precision: float, *, confidence: str = VERBALISED, seed: int = 0) -> Selection:
-    """Find and check thresholds for every task of a finished run, and write selective.json beside it."""
+Rows = dict[str, list[tuple[str, str, float]]]
+
+
+def select(
+    folder: Path, precision: float, *, confidence: str = VERBALISED, samples: int = 1, seed: int = 0
+) -> Selection:
+    """Find and check thresholds for every task of a finished run, and write selective.json beside it.
+
+    With ``samples`` above 1 they are for voted answers: each question's is the confidence-weighted vote of so
+    many samples, and its confidence the mean of those that gave it.
+    """
     if not 0 < precision <= 1:
         raise RlcrError(f"the precision must be above 0 and at most 1, not {precision:g}")
     run = open_run(folder)
     run.check_finished()
     made_from = stamp(run, column_files(confidence))
-    column = read_column(run, confidence)
-    rows: dict[str, list[tuple[str, str, float]]] = {}
-    for record in run.independent_records():
-        stated = column.get(record.key)
-        row = record.id, record.verdict, np.nan if stated is None else stated
-        rows.setdefault(record.task, []).append(row)
+    rows = _answers(run, confidence) if samples == 1 else _voted(run, confidence, samples)
     tasks: dict[str, TaskSelection] = {}
     left_out: dict[str, str] = {}
     for task in sorted(rows):
@@ -130,10 +136,40 @@ def select(folder: Path, precision: float, *, confidence: str = VERBALISED, seed
             left_out[task] = str(error)
     if not tasks:
         raise RlcrError(f"{folder}: " + "; ".join(f"{task}: {reason}" for task, reason in left_out.items()))
-    stored = {"confidence": confidence, "precision": precision, "left_out": left_out}
+    stored = {"confidence": confidence, "precision": precision, "samples": samples, "left_out": left_out}
     stored["tasks"] = {name: _to_dict(task, precision) for name, task in tasks.items()}
     write_derived(run, SELECTIVE, stored, made_from)
     return Selection(tasks, left_out)
+
+
+def _answers(run: Run, confidence: str) -> Rows:
+    """Every answer by itself, as (question, verdict, confidence)."""
+    column = read_column(run, confidence)
+    rows: Rows = {}
+    for record in run.independent_records():
+        stated = column.get(record.key)
+        row = record.id, record.verdict, np.nan if stated is None else stated
+        rows.setdefault(record.task, []).append(row)
+    return rows
+
+
+def _voted(run: Run, confidence: str, samples: int) -> Rows:
+    """The voted answer of each question that has so many samples."""
+    rows: Rows = {}
+    for task, pool in pools_of(run, run.independent_records(), confidence).items():
+        pool = pool.having(samples).first(samples)
+        if not len(pool):
+            raise RlcrError(f"{run.folder}: {task}: no question has {samples} samples")
+        for q, name in enumerate(pool.ids):
+            best = standings(pool.group_QM[q], pool.confidence_QM[q])[:1]
+            outcome = pool.outcome_QG[q, best[0].group] if best else pool.blank_Q[q]
+            stated = best[0].confidence if best else None
+            row = name, _OUTCOMES[int(outcome)], np.nan if stated is None else stated
+            rows.setdefault(task, []).append(row)
+    return rows
+
+
+_OUTCOMES = {code: name for name, code in CODES.items()}
 
 
 def _to_dict(task: TaskSelection, precision: float) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from typing import Any, Literal, NamedTuple
 
 from rlcr.metrics.likelihood import sound_logprobs
 from rlcr.prompts import ChatTokenizer, render_messages
+from rlcr.response import with_thought
 from rlcr.sample import Completion, Request, Sampling, Span, sendable
 
 Json = dict[str, Any]
@@ -191,8 +192,7 @@ def _text(choice: object, stop: Sequence[str]) -> tuple[str, Literal["stop", "le
         if not isinstance(text, str):
             raise BrokenReplyError("the reply's content is no text")
         if thought := message.get("reasoning_content") or message.get("reasoning"):
-            unfinished = finish == "length" and not text
-            text = f"<think>{thought}" if unfinished else f"<think>{thought}</think>{text}"
+            text = with_thought(thought, text, finished=bool(text) or finish != "length")
     else:
         text = _field(choice, "text", str)
     cuts = [at for at in map(text.find, stop) if at >= 0]

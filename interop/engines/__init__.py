@@ -1,0 +1,1 @@
+"""One module for each engine: the real package on the stored completions."""

@@ -1,0 +1,78 @@
+"""inspect: `inspect_ai.eval` of a task with a mock model and two epochs, then `inspect score` of its log."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, read_eval_log
+from inspect_ai.model import (
+    ChatCompletionChoice,
+    ChatMessageAssistant,
+    ContentReasoning,
+    ContentText,
+    ModelOutput,
+    ModelUsage,
+    get_model,
+)
+
+from interop.case import Case, Checks
+from rlcr.adapters.inspect_ai import calibrated
+
+
+def message(text: str) -> ChatMessageAssistant:
+    """What a provider makes of a text: a thought that comes first is split off."""
+    if text.startswith("<think>") and "</think>" in text:
+        thought, rest = text.removeprefix("<think>").split("</think>", 1)
+        return ChatMessageAssistant(content=[ContentReasoning(reasoning=thought), ContentText(text=rest)])
+    return ChatMessageAssistant(content=text)
+
+
+def compare(checks: Checks, what: str, log: EvalLog, case: Case, scorer: str) -> None:
+    (scores,) = [score for score in log.results.scores if score.name == scorer]
+    metrics = {name: metric.value for name, metric in scores.metrics.items()}
+    checks.metrics(f"accuracy, AUROC, Brier, ECE with intervals, {what}", metrics, case, intervals=True)
+    unscorable = sum(verdict == "unscorable" for group in case.verdicts for verdict in group)
+    checks.equal(f"unscored samples, {what}", [scores.unscored_samples], [unscorable])
+    found = {(sample.id, sample.epoch): sample.scores[scorer] for sample in log.samples}
+    order = [(n + 1, epoch + 1) for n in range(len(case.golds)) for epoch in range(2)]
+    values = [None if found[key].value != found[key].value else found[key].value for key in order]
+    known = {"correct": 1.0, "wrong": 0.0, "unscorable": None}
+    checks.equal(f"verdicts, {what}", values, [known[one] for group in case.verdicts for one in group])
+    stated = [found[key].metadata["confidence"] for key in order]
+    checks.equal(f"confidences, {what}", stated, [one for group in case.confidences for one in group])
+
+
+def main(case: Case, out: Path) -> None:
+    checks = Checks()
+    left = [list(texts) for texts in case.completions]
+
+    def answer(messages: list, *_: object) -> ModelOutput:
+        text = left[int(messages[-1].text.split()[-1])].pop(0)
+        usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return ModelOutput(model="mock", choices=[ChatCompletionChoice(message=message(text))], usage=usage)
+
+    samples = [Sample(id=n + 1, input=f"question {n}", target=gold) for n, gold in enumerate(case.golds)]
+    (log,) = eval(
+        Task(dataset=samples, scorer=calibrated(verifier="math"), epochs=2),
+        model=get_model("mockllm/model", custom_outputs=answer),
+        log_dir="logs",
+        display="none",
+        max_connections=1,
+        max_samples=1,
+    )
+    assert log.status == "success", log.error
+    compare(checks, "`inspect_ai.eval`", log, case, "calibrated")
+
+    rescored = Path("rescored.eval")
+    command = ["inspect", "score", log.location, "--scorer", "rlcr/calibrated", "-S", "verifier=math"]
+    subprocess.run([*command, "--action", "overwrite", "--output-file", rescored], check=True)
+    compare(
+        checks, "`inspect score --scorer rlcr/calibrated`", read_eval_log(str(rescored)), case, "calibrated"
+    )
+    checks.write(out, "inspect-ai")
+
+
+if __name__ == "__main__":
+    main(Case.read(Path(sys.argv[1])), Path(sys.argv[2]))

@@ -1,0 +1,80 @@
+"""OpenRLHF: its `SingleTurnAgentExecutor`, with an engine that says what is stored; by file and over HTTP."""
+
+import asyncio
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+from aiohttp import web
+from openrlhf.utils.agent import SingleTurnAgentExecutor
+
+from interop.case import Case, Checks
+from interop.tokens import tokenizer
+from rlcr.adapters.core import Scorer
+from rlcr.adapters.example import copy_example
+from rlcr.adapters.openrlhf import reply
+
+
+async def executed(executor: SingleTurnAgentExecutor, case: Case) -> list[dict]:
+    tokens = tokenizer()
+    sampling = SimpleNamespace(max_tokens=100_000, logprobs=None)
+
+    async def one(question: int, text: str, gold: str) -> dict:
+        ids = [*tokens(text, add_special_tokens=False)["input_ids"], tokens.eos_token_id]
+
+        async def generate(*_: object, **__: object) -> SimpleNamespace:
+            said = SimpleNamespace(token_ids=ids, finish_reason="stop", logprobs=None)
+            return SimpleNamespace(outputs=[said])
+
+        asked = [{"role": "user", "content": f"question {question}"}]
+        prompt = tokens.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
+        engine = SimpleNamespace(generate=generate)
+        return await executor.execute(prompt, gold, sampling, 200_000, tokens, engine)
+
+    return [await one(question, text, gold) for question, text, gold, _ in case.rows()]
+
+
+async def over_http(case: Case) -> list[dict]:
+    """A server that answers as our adapter does."""
+    scorer = Scorer(verifier="math", unscorable=0.0)
+
+    async def answer(request: web.Request) -> web.Response:
+        body = await request.json()
+        return web.json_response(reply(scorer, body["query"], body["prompts"], body["labels"]))
+
+    app = web.Application()
+    app.router.add_post("/reward", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    try:
+        return await executed(SingleTurnAgentExecutor(f"http://{host}:{port}/reward"), case)
+    finally:
+        await runner.cleanup()
+
+
+def main(case: Case, out: Path) -> None:
+    checks = Checks()
+    copy_example("openrlhf", Path("example"))
+    by_file = asyncio.run(executed(SingleTurnAgentExecutor("example/reward_func.py"), case))
+    checks.equal(
+        "reward of `SingleTurnAgentExecutor`, by file",
+        [one["reward"] for one in by_file],
+        case.totals_or(0.0),
+    )
+    stated = [one["extra_logs"]["states_confidence"] for one in by_file]
+    well_formed = [float(total != -0.5) for _, _, _, total in case.rows()]
+    checks.equal("its extra logs", stated, well_formed)
+    by_http = asyncio.run(over_http(case))
+    checks.equal(
+        "reward of `SingleTurnAgentExecutor`, over HTTP",
+        [one["reward"] for one in by_http],
+        case.totals_or(0.0),
+    )
+    checks.write(out, "openrlhf")
+
+
+if __name__ == "__main__":
+    main(Case.read(Path(sys.argv[1])), Path(sys.argv[2]))

@@ -1,0 +1,132 @@
+"""verifiers: `Task.score` on traces, and `vf-eval` against a local server that answers what is stored."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import verifiers.v1 as vf
+from verifiers.v1.types import AssistantMessage
+
+from interop.case import Case, Checks
+from rlcr import Problem
+from rlcr.adapters.example import copy_example
+from rlcr.adapters.verifiers import RlcrData, RlcrTask, RlcrTaskConfig
+from rlcr.tasks import write_problems
+
+EVALUATED = 10  # each is a process of its own
+
+
+def split(text: str) -> dict[str, str | None]:
+    """What a server with a reasoning parser makes of a text."""
+    if text.startswith("<think>") and "</think>" in text:
+        thought, rest = text.removeprefix("<think>").split("</think>", 1)
+        return {"content": rest, "reasoning_content": thought}
+    return {"content": text, "reasoning_content": None}
+
+
+async def scored(text: str, gold: str) -> tuple[float | None, vf.Trace]:
+    """The reward of a trace, None where scoring raises."""
+    data = RlcrData(prompt="…", gold=(gold,))
+    task = RlcrTask(data, RlcrTaskConfig(verifier="math"))
+    trace = vf.Trace(
+        task=vf.TraceTask(type="RlcrTask", data=data),
+        agent=vf.AgentInfo(config=vf.AgentConfig()),
+        nodes=[vf.MessageNode(message=AssistantMessage(**split(text)), sampled=True)],
+    )
+    try:
+        await task.score(trace)
+    except vf.TaskError:
+        return None, trace
+    return trace.reward, trace
+
+
+class Server(ThreadingHTTPServer):
+    """An OpenAI-compatible server with stored answers."""
+
+    def __init__(self, answers: dict[str, str]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers = answers
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = body["messages"][-1]["content"]
+        asked = asked if isinstance(asked, str) else "".join(part["text"] for part in asked)
+        assert isinstance(self.server, Server)
+        message = {"role": "assistant", **split(self.server.answers[asked.strip()])}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        self.reply({"id": "1", "object": "chat.completion", "created": 0, "model": "stored",
+                    "choices": [choice], "usage": usage})  # fmt: skip
+
+    def do_GET(self) -> None:
+        self.reply({"object": "list", "data": [{"id": "stored", "object": "model"}]})
+
+    def reply(self, value: Any) -> None:
+        content = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def evaluated(case: Case) -> list[dict[str, Any]]:
+    """The traces that `vf-eval` writes about the first questions."""
+    folder = Path("example").absolute()
+    copy_example("verifiers", folder)
+    problems = [
+        Problem(str(n), f"question {n}", (gold,), "math") for n, gold in enumerate(case.golds[:EVALUATED])
+    ]
+    write_problems(folder / "problems.jsonl", problems)
+    server = Server({f"question {n}": texts[0] for n, texts in enumerate(case.completions)})
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    command = [
+        "vf-eval", "rlcr_problems", "--model", "stored", "-n", str(EVALUATED), "-c", "2", "--no-push",
+        "--client.base-url", f"http://127.0.0.1:{server.server_address[1]}/v1",
+        "--client.api-key-var", "STORED_KEY", "--env.agent.harness.id", "null",
+        "--env.agent.runtime.type", "subprocess", "--rich", "None", "--output-dir", "traces",
+    ]  # fmt: skip
+    path = f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    environment = {**os.environ, "PYTHONPATH": path, "STORED_KEY": "none"}
+    subprocess.run(command, check=True, cwd=folder, env=environment)
+    server.shutdown()
+    (written,) = folder.rglob("traces.jsonl")
+    return [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
+
+
+def main(case: Case, out: Path) -> None:
+    checks = Checks()
+    found = [asyncio.run(scored(text, gold)) for _, text, gold, _ in case.rows()]
+    checks.equal(
+        "reward of `Task.score`, thoughts apart", [reward for reward, _ in found], case.totals_or(None)
+    )
+    stated = [trace.metrics.get("confidence") for _, trace in found]
+    expected = [
+        None if total == -0.5 else stated
+        for totals, confidences in zip(case.totals, case.confidences, strict=True)
+        for total, stated in zip(totals, confidences, strict=True)
+    ]
+    checks.equal("confidences among its metrics", stated, expected)
+    rewards = [None] * EVALUATED
+    for trace in evaluated(case):
+        given = (trace.get("rewards") or {}).get("rlcr")
+        rewards[int(trace["task"]["data"]["id"])] = (
+            None if given is None else given["score"] * given["weight"]
+        )
+    checks.equal("rewards of `vf-eval`", rewards, [totals[0] for totals in case.totals[:EVALUATED]])
+    checks.write(out, "verifiers")
+
+
+if __name__ == "__main__":
+    main(Case.read(Path(sys.argv[1])), Path(sys.argv[2]))

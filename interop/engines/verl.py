@@ -1,0 +1,88 @@
+"""verl: the reward managers that its trainer uses, in threads and in Ray workers, and its validation."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+os.environ["RAY_AUTH_MODE"] = "disabled"  # else Ray writes a token file
+
+import numpy as np
+import ray
+import torch
+import verl
+from omegaconf import OmegaConf
+from verl import DataProto
+from verl.trainer.ppo.metric_utils import process_validation_metrics
+from verl.trainer.ppo.reward import load_reward_manager
+
+from interop.case import Case, Checks
+from interop.tokens import tokenizer
+
+
+def configuration(manager: str) -> Any:
+    """verl's own defaults for the reward, with the lines of our example."""
+    defaults = OmegaConf.load(Path(verl.__file__).parent / "trainer" / "config" / "reward" / "reward.yaml")
+    config = OmegaConf.create({"reward": defaults})
+    ours = [
+        "reward.custom_reward_function.path=pkg://rlcr.adapters.verl",
+        "reward.custom_reward_function.reward_kwargs.verifier=math",
+        "reward.custom_reward_function.reward_kwargs.unscorable=0",
+        f"reward.reward_manager.name={manager}",
+        "reward.num_workers=1",
+    ]
+    return OmegaConf.merge(config, OmegaConf.from_dotlist(ours))
+
+
+async def scored(manager: str, case: Case) -> list[dict]:
+    tokens = tokenizer()
+    loaded = load_reward_manager(configuration(manager), tokens)
+
+    async def one(text: str, gold: str) -> dict:
+        ids = [*tokens(text, add_special_tokens=False)["input_ids"], tokens.eos_token_id]
+        responses = torch.tensor([[*ids, *[tokens.pad_token_id] * 8]])
+        mask = torch.tensor([[1] * len(ids) + [0] * 8])
+        data = DataProto.from_dict(
+            tensors={"responses": responses, "attention_mask": mask},
+            non_tensors={
+                "data_source": np.array(["stored"], dtype=object),
+                "reward_model": np.array([{"ground_truth": gold}], dtype=object),
+                "extra_info": np.array([{"index": 0}], dtype=object),
+            },
+        )
+        return await loaded.run_single(data)
+
+    return await asyncio.gather(*(one(text, gold) for _, text, gold, _ in case.rows()))
+
+
+def main(case: Case, out: Path) -> None:
+    checks = Checks()
+    found = asyncio.run(scored("naive", case))
+    checks.equal(
+        "`run_single` of the naive reward manager",
+        [one["reward_score"] for one in found],
+        case.totals_or(0.0),
+    )
+    infos = [one["reward_extra_info"] for one in found]
+    assert len({tuple(info) for info in infos}) == 1, "every sample has the same keys"
+    columns = {name: [info[name] for info in infos] for name in infos[0]}
+    questions = [str(question) for question, _, _, _ in case.rows()]
+    validated = process_validation_metrics(["stored"] * len(infos), questions, columns)["stored"]
+    assert all(np.isfinite(value) for metrics in validated.values() for value in metrics.values())
+    scores = np.array(columns["score"]).reshape(-1, 2)
+    checks.equal("mean score in verl's validation", [validated["score"]["mean@2"]], [scores.mean(1).mean()])
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    remote = asyncio.run(scored("remote", case))
+    checks.equal(
+        "`run_single` of the remote manager, in Ray",
+        [one["reward_score"] for one in remote],
+        case.totals_or(0.0),
+    )
+    ray.shutdown()
+    checks.write(out, "verl")
+
+
+if __name__ == "__main__":
+    main(Case.read(Path(sys.argv[1])), Path(sys.argv[2]))

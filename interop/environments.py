@@ -1,0 +1,87 @@
+"""What each engine needs, and how its environment is made and removed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "build" / "interop"
+
+TORCH = ("torch==2.13.0",)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Lines of `pip install`, in order; the distribution whose version is reported; a limit in seconds."""
+
+    installs: tuple[tuple[str, ...], ...]
+    package: str
+    limit: float = 1800
+
+
+#: In the order in which they run.
+ENGINES: dict[str, Engine] = {
+    "trl": Engine((TORCH, ("trl==1.16.0", "transformers==5.22.2", "accelerate==1.15.0")), "trl"),
+    "inspect_ai": Engine((("inspect-ai==0.3.285",),), "inspect-ai"),
+    "lm_eval": Engine((("lm-eval==0.4.13",),), "lm-eval"),
+    "verifiers": Engine((("verifiers==0.4.0", "uv"),), "verifiers"),
+    "skyrl_gym": Engine((("skyrl-gym==0.4.0",),), "skyrl-gym"),
+    "openrlhf": Engine(
+        (
+            TORCH,
+            ("--no-deps", "openrlhf==0.11.2"),
+            ("transformers==5.15.0", "aiohttp", "sympy", "pylatexenc"),
+        ),
+        "openrlhf",
+    ),
+    "verl": Engine(
+        (
+            TORCH,
+            ("--no-deps", "verl==0.9.1"),
+            (
+                "ray>=2.41", "tensordict>=0.8,<=0.10,!=0.9.0", "hydra-core", "omegaconf",
+                "transformers>=5.5.3,<5.11,!=5.6.0", "codetiming", "datasets", "aiohttp",
+            ),
+        ),
+        "verl",
+    ),
+}  # fmt: skip
+
+
+def build_wheel(folder: Path) -> Path:
+    """rlcr as it is now, as a wheel."""
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*command, "--wheel-dir", folder, ROOT], check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def make(name: str, wheel: Path) -> Path:
+    """The Python of an engine's environment with rlcr in it; made unless it was kept."""
+    folder = FOLDER / name
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        for line in ENGINES[name].installs:
+            _pip(python, *line)
+        _pip(python, str(wheel))
+        (folder / "ready").touch()
+    else:
+        _pip(python, "--no-deps", "--force-reinstall", str(wheel))
+    return python
+
+
+def remove(name: str) -> None:
+    """Delete an engine's environment."""
+    shutil.rmtree(FOLDER / name, ignore_errors=True)
+
+
+def _pip(python: Path, *arguments: str) -> None:
+    # What is never imported need not be compiled.
+    options = ["--quiet", "--disable-pip-version-check", "--no-compile"]
+    subprocess.run([python, "-m", "pip", "install", *options, *arguments], check=True)

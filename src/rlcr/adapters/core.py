@@ -1,0 +1,331 @@
+"""The one core of all adapters: what a completion is worth, whatever engine asks.
+
+    Scorer(reward="rlcr", verifier="math").score([Row(completion, gold), …])   totals, parts, verdicts
+    Scorer(…).grade([Row(completion, gold), …])                                records, as `rlcr score` makes
+
+``score`` is for training and reads strictly; ``grade`` is for evaluation and reads leniently. Both are the
+functions that `rlcr train` and `rlcr score` call (:mod:`rlcr.reward`, :mod:`rlcr.evaluate.grade`), on what
+engines hand over: texts, messages, numpy values, JSON.
+
+No completion makes it raise. One that is no text (NaN, None, a number) is unscorable, since no model writes
+that; so is a row whose gold or extras are of the wrong kind. A mistake in the settings raises
+:class:`~rlcr.errors.RlcrError`, when the scorer is made where that is possible.
+
+A scorer holds its settings and nothing else: it can be pickled for a Ray worker and used from any thread; the
+processes that compare formulas are shared by all of them. In a coroutine use :meth:`Scorer.score_async`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from rlcr.adapters.texts import completion_text
+from rlcr.errors import RlcrError, described, nearest
+from rlcr.evaluate.grade import grade
+from rlcr.problem import Problem, as_texts
+from rlcr.response import Response, parse
+from rlcr.reward import Reward, Scored, get_reward
+from rlcr.runs.record import Record, Sampled
+from rlcr.verify import get_verifier
+
+log = logging.getLogger(__name__)
+
+#: What becomes of a completion that nobody can judge: no total at all, or a constant.
+Unscorable = Literal["exclude"] | float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One completion with what is needed to judge it, as an engine hands it over.
+
+    ``completion`` is a text, a message or a list of messages. ``gold`` is a text, a number or a list of
+    aliases. ``extras`` are those of a :class:`~rlcr.problem.Problem`: ``choices`` for multiple choice, a
+    mapping or a list. ``verifier`` and ``think_open`` are the scorer's where None.
+    """
+
+    completion: object
+    gold: object
+    question: str = ""
+    extras: object = None
+    verifier: str | None = None
+    think_open: bool | None = None
+    id: str = ""
+
+    @classmethod
+    def of(cls, completion: object, gold: object, about: object) -> Row:
+        """A row of which an engine passes a mapping with the rest: the fields above by name, and extras.
+
+        >>> Row.of("…", "B", {"verifier": "choice", "choices": ["bank", "library"]}).verifier
+        'choice'
+        """
+        if not isinstance(about, Mapping):
+            return cls(completion, gold, extras=about)
+        extras = dict(about)
+        named = {name: extras.pop(name, None) for name in ("question", "verifier", "think_open", "id")}
+        return cls(
+            completion,
+            gold,
+            question=named["question"] or "",
+            extras=extras,
+            verifier=named["verifier"],
+            think_open=named["think_open"],
+            id=str(named["id"] or ""),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rewarded:
+    """What a completion is worth.
+
+    ``total`` is None only for an unscorable completion under ``unscorable="exclude"``. ``parts`` are finite,
+    before weights, and the same ones for every completion of a scorer.
+    """
+
+    total: float | None
+    parts: Mapping[str, float]
+    confidence: float | None
+    correct: bool | None
+    """None where unscorable."""
+    scorable: bool
+    well_formed: bool
+    reason: str
+    """Why it is malformed, wrong or unscorable, where that is not obvious."""
+    answer: str | None
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Numbers for an engine's log: always the same keys, never NaN.
+
+        Verdict and confidence are None where there are none, so that no mean takes them for 0.
+        """
+        return {
+            "reward": self.total,
+            **self.parts,
+            "correct": None if self.correct is None else float(self.correct),
+            "confidence": self.confidence,
+            "unscorable": float(not self.scorable),
+        }
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A reward with what it needs to know about the completions of a data set.
+
+    ``reward`` names a preset of :data:`rlcr.reward.REWARDS`; ``format`` and ``weights`` change its tag set
+    and the weights of its parts. ``verifier`` compares answers where a row names none. ``think_open`` says
+    that prompts end inside ``<think>``. ``unscorable`` is "exclude", for engines that leave out a completion
+    without a reward, or the constant that the others get; both are logged. ``special_tokens`` are cut from
+    the ends of completions beside those that are known by their looks.
+
+    >>> scorer = Scorer(verifier="math")
+    >>> text = "<think>…</think><answer>0.5</answer><analysis>…</analysis><confidence>0.8</confidence>"
+    >>> one = scorer.score_one(text + "<|im_end|>", "1/2")
+    >>> one.total, one.parts["correctness"], one.confidence, one.scorable
+    (0.98, 1.0, 0.8, True)
+    >>> scorer.score_one(float("nan"), "1/2").reason
+    "the completion is no text: float 'nan'"
+    """
+
+    reward: str = "rlcr"
+    verifier: str = "exact"
+    format: str | None = None
+    weights: Mapping[str, float] | None = None
+    think_open: bool = False
+    unscorable: Unscorable = "exclude"
+    special_tokens: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self._reward()
+        get_verifier(self.verifier)
+        given: object = self.unscorable
+        constant = isinstance(given, (int, float)) and not isinstance(given, bool) and math.isfinite(given)
+        if not constant and given != "exclude":
+            raise RlcrError(f'unscorable: expected "exclude" or a finite number, got {given!r}')
+        if isinstance(self.special_tokens, str) or not isinstance(self.think_open, bool):
+            raise RlcrError("special_tokens is a list of texts, and think_open is true or false")
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], **defaults: Any) -> Scorer:
+        """A scorer from an engine's settings, over the adapter's defaults; an unknown name raises.
+
+        >>> Scorer.of({"verifier": "math"}, unscorable=0.0).unscorable
+        0.0
+        """
+        known = [one.name for one in fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise RlcrError(f"unknown setting {name!r}: {nearest(str(name), known)}")
+        return cls(**{**defaults, **settings})
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts of the reward, in order."""
+        return tuple(self._reward().weights)
+
+    def score(self, rows: Sequence[Row]) -> list[Rewarded]:
+        """The reward of each completion, in order. All are verified at once: a large batch is fastest."""
+        taken = [self._take(row) for row in rows]
+        reward = self._reward()
+        responses = [
+            _broken(one.text_fault)
+            if one.text_fault
+            else parse(one.text, reward.format, think_open=one.think_open)
+            for one in taken
+        ]
+        scored = reward.judge(responses, [one.problem for one in taken])
+        return [self._rewarded(number, one, scored) for number, one in enumerate(taken)]
+
+    def _rewarded(self, number: int, taken: _Taken, scored: Scored) -> Rewarded:
+        response, verdict = scored.responses[number], scored.verdicts[number]
+        # A malformed response is not right, even where its gold is broken and the verdict says that.
+        total, correct, reason = float(scored.rewards.total[number]), bool(verdict.correct), response.fault
+        scorable = bool(scored.rewards.scorable[number])
+        if not scorable:
+            reason = taken.gold_fault or verdict.reason
+            total, correct = None if self.unscorable == "exclude" else float(self.unscorable), None
+            _note(reason, total)
+        elif response.well_formed:
+            reason = verdict.reason
+        return Rewarded(
+            total=total,
+            parts={name: float(values[number]) for name, values in scored.rewards.parts.items()},
+            confidence=response.confidence,
+            correct=correct,
+            scorable=scorable,
+            well_formed=response.well_formed,
+            reason=reason,
+            answer=response.answer,
+        )
+
+    def score_one(
+        self,
+        completion: object,
+        gold: object,
+        *,
+        question: str = "",
+        extras: object = None,
+        verifier: str | None = None,
+        think_open: bool | None = None,
+    ) -> Rewarded:
+        """The reward of one completion."""
+        return self.score([Row(completion, gold, question, extras, verifier, think_open)])[0]
+
+    async def score_async(self, rows: Sequence[Row]) -> list[Rewarded]:
+        """:meth:`score` in a thread of its own, so that an event loop goes on while formulas are compared."""
+        return await asyncio.to_thread(self.score, rows)
+
+    def grade(self, rows: Sequence[Row]) -> list[Record]:
+        """Records as `rlcr score` makes them: read leniently, with the verdict on the answer."""
+        taken = [self._take(row) for row in rows]
+        format = self._reward().format
+        samples = [
+            Sampled(
+                id=one.problem.id, sample=0, task="", format=format, text=one.text, think_open=one.think_open
+            )
+            for one in taken
+        ]
+        records = grade(samples, [one.problem for one in taken], "strict", None)
+        for number, one in enumerate(taken):
+            if fault := one.text_fault or one.gold_fault:
+                records[number] = replace(records[number], verdict="unscorable", reason=fault)
+            if records[number].correct is None:
+                _note(records[number].reason, None)
+        return records
+
+    def _reward(self) -> Reward:
+        return get_reward(self.reward, format=self.format, weights=self.weights)
+
+    def _take(self, row: Row) -> _Taken:
+        text, text_fault, gold, extras, gold_fault = "", "", (), {}, ""
+        try:
+            text = completion_text(row.completion, self.special_tokens)
+        except ValueError as error:
+            text_fault = str(error)
+        try:
+            gold, extras = _golds(row.gold), _extras(row.extras)
+        except ValueError as error:
+            gold_fault = str(error)  # without a gold every verifier says unscorable
+        question = row.question if isinstance(row.question, str) else ""
+        problem = Problem(str(row.id), question, gold, row.verifier or self.verifier, extras=extras)
+        think_open = self.think_open if row.think_open is None else bool(row.think_open)
+        return _Taken(text, problem, think_open, text_fault, gold_fault)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A row in our own terms, with what is wrong with it."""
+
+    text: str
+    problem: Problem
+    think_open: bool
+    text_fault: str
+    gold_fault: str
+
+
+def _broken(fault: str) -> Response:
+    """A row that nothing is known of, in the way in which the parser says so."""
+    return Response("", {}, None, fault=fault, error=fault)
+
+
+def _golds(gold: object) -> tuple[str, ...]:
+    try:
+        return as_texts(_plain(gold))
+    except ValueError as error:
+        raise ValueError(f"as gold {error}") from None
+
+
+def _extras(extras: object) -> dict[str, Any]:
+    extras = _plain(extras)
+    if extras is None:
+        return {}
+    if not isinstance(extras, Mapping):
+        raise ValueError(f"extras: expected a mapping, found {described(extras)}")
+    found = {str(name): _plain(value) for name, value in extras.items() if value is not None}
+    if "choices" in found:
+        found["choices"] = _choices(found["choices"])
+    return found
+
+
+def _choices(choices: object) -> dict[str, str]:
+    if isinstance(choices, str):  # as JSON, where a table holds only texts
+        try:
+            choices = json.loads(choices)
+        except ValueError:
+            raise ValueError(f"choices: not JSON: {choices[:40]!r}") from None
+    if isinstance(choices, (list, tuple)):
+        choices = {chr(ord("A") + index): text for index, text in enumerate(choices)}
+    if isinstance(choices, Mapping) and set(choices) == {"label", "text"}:  # as on the Hugging Face hub
+        choices = dict(zip(_plain(choices["label"]), _plain(choices["text"]), strict=False))
+    if not isinstance(choices, Mapping):
+        raise ValueError(f"choices: expected a list or a mapping, found {described(choices)}")
+    # A table of rows with different options fills up the missing ones with nulls.
+    return {str(letter): str(text) for letter, text in choices.items() if text is not None}
+
+
+def _plain(value: object) -> Any:
+    """A numpy value as Python's own: Parquet files come back as arrays."""
+    return value.tolist() if hasattr(value, "tolist") and hasattr(value, "dtype") else value  # pyright: ignore[reportAttributeAccessIssue]
+
+
+_count = itertools.count(1)  # whose next() no other thread can interrupt
+
+
+def _note(reason: str, total: float | None) -> None:
+    """Log an unscorable completion: the 1st, 10th, 100th, …, so that no log is flooded."""
+    count = next(_count)
+    if count == 10 ** (len(str(count)) - 1):
+        outcome = "left out" if total is None else f"given {total:g}"
+        log.warning("%d unscorable so far, %s; the last one: %s", count, outcome, reason or "no reason given")
+
+
+def needs_constant(scorer: Scorer, engine: str) -> Scorer:
+    """The scorer, for an engine that has to give every completion a number."""
+    if scorer.unscorable == "exclude":
+        raise RlcrError(f"{engine} cannot leave out a completion: set unscorable to a number, such as 0")
+    return scorer

@@ -1,0 +1,267 @@
+"""`rlcr import` of other engines' logs: what they evaluated, as a run.
+
+    inspect_ai   LOG.eval                                  a sample and epoch is a completion
+    lm-eval      samples_TASK_DATE.jsonl (--log_samples)   each repeat is one; of several filters the first
+    verifiers    traces.jsonl                              the last message that the model wrote in a trace
+    verl         STEP.jsonl (trainer.validation_data_dir)  samples of one prompt are those of one question
+
+A log becomes the rows of a table with ``id``, ``question``, ``gold``, ``completion``, and the engine's own
+scores by their names, so that ``--correct NAME`` takes its verdicts. Thoughts that were split off are put
+back. What an engine could not finish (an error in its place) is left out, and counted in a warning.
+
+verl's log holds the prompt as it was rendered, so that this is its question. A log of lm-eval holds the gold
+as text: one that looks like a list is taken for a list of aliases.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import logging
+import struct
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rlcr.adapters.texts import completion_text
+from rlcr.errors import RlcrError, nearest
+from rlcr.evaluate.importing import TableColumns
+from rlcr.tasks.plumbing.tables import Row, read_rows
+
+log = logging.getLogger(__name__)
+
+COLUMNS = TableColumns(completion="completion", gold="gold", question="question", id="id")
+
+Json = dict[str, Any]
+
+#: The method of compression in a zip file that Python reads only from 3.14 on.
+_ZSTANDARD = 93
+_GRADES = {"C": 1, "I": 0, "N": None}
+#: Under which names the data of a verifiers task hold their gold.
+_GOLDS = ("gold", "answer", "target", "ground_truth", "expected_answer")
+
+
+@dataclass
+class _Asked:
+    """A question with what was collected of it."""
+
+    question: str
+    gold: Any
+    completions: list[str] = field(default_factory=list)
+    scores: dict[str, list[Any]] = field(default_factory=dict)
+
+    def add(self, completion: str, scores: Mapping[str, Any]) -> None:
+        for name, value in scores.items():
+            # A score that began late was missing before.
+            before = [None] * (len(self.completions) - len(self.scores.get(name, ())))
+            self.scores.setdefault(name, []).extend([*before, value])
+        self.completions.append(completion)
+
+
+class _Collected(dict[str, _Asked]):
+    """The questions of a log in their order, and how many completions never came about."""
+
+    lost = 0
+
+    def ask(self, name: str, question: str, gold: Any) -> _Asked:
+        if name not in self:
+            self[name] = _Asked(question, gold)
+        return self[name]
+
+
+def log_kind(path: Path) -> str | None:
+    """Whose log a file is, or None for any other table.
+
+    By its name for inspect, by the columns of its first row for the others.
+    """
+    if path.suffix == ".eval":
+        return "inspect"
+    if path.is_dir() or ".json" not in path.name:
+        return None
+    first = next(islice(read_rows(path, None), 1)).cells
+    for kind, columns in _FIRST_ROWS.items():
+        if columns <= first.keys():
+            return kind
+    return None
+
+
+_FIRST_ROWS: dict[str, set[str]] = {
+    "lm-eval": {"doc_id", "doc", "target", "resps"},
+    "verl": {"input", "output", "gts", "score", "step"},
+    "verifiers": {"task", "traces"},  # a line is an episode
+    "verifiers trace": {"task", "nodes", "rewards"},  # or a trace by itself
+}
+
+
+def log_rows(path: Path, kind: str, correct: str | None = None) -> Iterator[Row]:
+    """The rows of a log: one a question, with its completions and scores in lists.
+
+    ``correct`` is the score that will be asked for: all questions must have it.
+    """
+    found = _Collected()
+    _READERS[kind](path, found)
+    if found.lost:
+        log.warning("%s: %d completions ended in an error there and are left out", path, found.lost)
+    questions = {name: asked for name, asked in found.items() if asked.completions}
+    if not questions:
+        raise RlcrError(f"{path}: holds no completions")
+    for number, (name, asked) in enumerate(questions.items(), 1):
+        cells = {"id": name, "question": asked.question, "gold": asked.gold, "completion": asked.completions}
+        scores = {key: values for key, values in asked.scores.items() if key not in cells}
+        if correct and correct not in scores:
+            raise RlcrError(
+                f"{path}: question {name}: no score {correct!r}; {nearest(correct, list(scores))}"
+            )
+        yield Row(path, number, scores | cells)
+
+
+def _inspect(path: Path, found: _Collected) -> None:
+    for sample in sorted(_eval_samples(path), key=_sample_order):
+        name = str(sample["id"])
+        asked = found.ask(name, _last_user(sample.get("input")), sample.get("target"))
+        choices = (sample.get("output") or {}).get("choices") or []
+        if sample.get("error") or not choices:
+            found.lost += 1
+            continue
+        scores = {key: _grade(score) for key, score in (sample.get("scores") or {}).items()}
+        asked.add(_text(path, name, choices[0].get("message")), scores)
+
+
+def _sample_order(sample: Json) -> tuple[float, str, int]:
+    """By number where ids are numbers, as inspect gives them, then by epoch."""
+    name = sample["id"]
+    return (name if isinstance(name, int) else float("inf")), str(name), int(sample.get("epoch") or 1)
+
+
+def _grade(score: Any) -> Any:
+    value = score.get("value") if isinstance(score, Mapping) else None
+    if isinstance(value, str):
+        return _GRADES.get(value, value)
+    return None if isinstance(value, float) and value != value else value  # NaN is unscored
+
+
+def _eval_samples(path: Path) -> Iterator[Json]:
+    """The samples in an .eval file, which is a zip file of JSON texts."""
+    try:
+        with zipfile.ZipFile(path) as archive, open(path, "rb") as raw:
+            names = [one for one in archive.infolist() if one.filename.startswith("samples/")]
+            # A sample that was scored again is in the file twice; the last one counts.
+            for member in {one.filename: one for one in names}.values():
+                yield json.loads(_content(archive, raw, member))
+    except (OSError, zipfile.BadZipFile, ValueError, KeyError, struct.error) as error:
+        raise RlcrError(f"{path}: not a readable inspect log: {error}") from None
+
+
+def _content(archive: zipfile.ZipFile, raw: io.BufferedReader, member: zipfile.ZipInfo) -> bytes:
+    if member.compress_type != _ZSTANDARD:
+        return archive.read(member)
+    import pyarrow as pa
+
+    raw.seek(member.header_offset)
+    name, extra = struct.unpack("<26x2H", raw.read(30))  # their lengths, at the end of the local header
+    raw.seek(name + extra, io.SEEK_CUR)
+    with pa.CompressedInputStream(pa.BufferReader(raw.read(member.compress_size)), "zstd") as stream:
+        return stream.read()
+
+
+def _lm_eval(path: Path, found: _Collected) -> None:
+    filters: dict[str, str] = {}
+    for row in read_rows(path, ["doc_id", "doc", "target", "resps"]):
+        cells = row.cells
+        name, doc = str(cells["doc_id"]), cells["doc"] if isinstance(cells["doc"], dict) else {}
+        if filters.setdefault(name, cells.get("filter", "")) != cells.get("filter", ""):
+            continue  # the same responses, read in another way
+        question = doc.get("question") or doc.get("problem") or _prompt(cells.get("arguments"))
+        asked = found.ask(name, str(question), _aliases(cells["target"]))
+        scores = {key: cells.get(key) for key in cells.get("metrics") or ()}
+        for response in _flat(cells["resps"]):
+            if not isinstance(response, str):
+                raise row.error("resps", "a log-likelihood, not a text: import tasks that generate")
+            asked.add(response, scores)
+
+
+def _prompt(arguments: Any) -> str:
+    """The prompt of the first request, as lm-eval stores it."""
+    first = arguments.get("gen_args_0", {}).get("arg_0") if isinstance(arguments, dict) else None
+    return first if isinstance(first, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def _aliases(target: Any) -> Any:
+    if isinstance(target, str) and target.startswith("["):
+        try:
+            listed = ast.literal_eval(target)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return target
+        if isinstance(listed, list) and listed and all(isinstance(one, str) for one in listed):
+            return listed
+    return target
+
+
+def _flat(responses: Any) -> Iterator[Any]:
+    for one in responses if isinstance(responses, list) else [responses]:
+        if isinstance(one, list):
+            yield from _flat(one)
+        else:
+            yield one
+
+
+def _verl(path: Path, found: _Collected) -> None:
+    for row in read_rows(path, ["input", "output", "gts", "score"]):
+        cells = row.cells
+        prompt = str(cells["input"])
+        known = ("input", "output", "gts", "step")
+        scores = {key: value for key, value in cells.items() if key not in known}
+        found.ask(prompt, prompt, cells["gts"]).add(_text(path, prompt[:40], cells["output"]), scores)
+    # Prompts are long: as ids they would be in every line of the run.
+    for number, prompt in enumerate(list(found)):
+        found[str(number)] = found.pop(prompt)
+
+
+def _verifiers(path: Path, found: _Collected) -> None:
+    for row in read_rows(path, ["task"]):
+        episode = row.cells
+        traces = episode.get("traces", [episode])
+        for trace in traces:
+            data = ((trace.get("task") or episode["task"]) or {}).get("data") or {}
+            question = data.get("question") or _last_user(data.get("prompt"))
+            gold = next((data[key] for key in _GOLDS if data.get(key) is not None), None)
+            if gold is None:
+                held = ", ".join(sorted(data)) or "nothing"
+                raise row.error("task", f"no gold among {', '.join(_GOLDS)}; its data hold {held}")
+            name = data.get("id") or data.get("idx")
+            asked = found.ask(str(question if name is None else name), str(question), gold)
+            written = [node["message"] for node in trace.get("nodes") or () if node.get("sampled")]
+            if not written or trace.get("errors"):
+                found.lost += 1
+                continue
+            rewards = {key: one and one.get("score") for key, one in (trace.get("rewards") or {}).items()}
+            scores = {**rewards, **(trace.get("metrics") or {})}
+            asked.add(_text(path, asked.question[:40], written[-1]), scores)
+
+
+def _last_user(messages: Any) -> str:
+    """The question of a conversation: the last message of the user."""
+    if isinstance(messages, list):
+        said = [one for one in messages if isinstance(one, Mapping) and one.get("role") in ("user", None)]
+        messages = completion_text({"content": said[-1].get("content")}) if said else ""
+    return messages if isinstance(messages, str) else ""
+
+
+def _text(path: Path, name: str, completion: Any) -> str:
+    try:
+        return completion_text(completion)
+    except ValueError as error:
+        raise RlcrError(f"{path}: sample {name!r}: {error}") from None
+
+
+_READERS: dict[str, Callable[[Path, _Collected], None]] = {
+    "inspect": _inspect,
+    "lm-eval": _lm_eval,
+    "verl": _verl,
+    "verifiers": _verifiers,
+    "verifiers trace": _verifiers,
+}

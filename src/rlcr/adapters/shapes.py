@@ -1,0 +1,157 @@
+"""What engines post to a reward service, and what they want back. JSON values in, JSON values out.
+
+The shapes are told apart by their keys:
+
+    query, prompts, labels              OpenRLHF (:mod:`rlcr.adapters.openrlhf`)
+    prompt, response, label             slime, ``--rm-url``; the reply is a number
+    responses_create_params, response   NeMo-Gym's ``verify``; gold in ``expected_answer`` (or ``gold``)
+    rows                                our own: completions with their golds, any number of them
+
+What is unscorable has the reward null in our own shape, is masked in NeMo-Gym's, and has the scorer's
+constant in the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlcr.adapters.core import Rewarded, Row, Scorer
+from rlcr.adapters.openrlhf import labelled, reply
+from rlcr.errors import described
+
+Json = dict[str, Any]
+
+_OPENRLHF = ("query", "prompts", "labels")
+_SLIME = ("prompt", "response", "label")
+_NEMO_GYM = ("responses_create_params", "response")
+_ROWS = ("rows",)
+SHAPES: dict[str, tuple[str, ...]] = {
+    "openrlhf": _OPENRLHF,
+    "nemo-gym": _NEMO_GYM,
+    "slime": _SLIME,
+    "rows": _ROWS,
+}
+
+
+class BadRequest(ValueError):
+    """A body that no engine posts; the message says what is wrong with it."""
+
+
+def shape_of(body: object) -> str:
+    """The name of a body's shape.
+
+    >>> shape_of({"prompt": "2 + 2?", "response": "4", "label": "4"})
+    'slime'
+    """
+    if not isinstance(body, Mapping):
+        raise BadRequest(f"expected a JSON object, found {described(body)}")
+    for name, keys in SHAPES.items():
+        if all(key in body for key in keys):
+            return name
+    known = "; ".join(f"{', '.join(keys)} ({name})" for name, keys in SHAPES.items())
+    found = ", ".join(sorted(map(str, body))[:10]) or "none"
+    raise BadRequest(f"no known set of keys: found {found}; known are {known}")
+
+
+def answer(body: Json, scorer: Scorer) -> object:
+    """The reply to a body of any shape."""
+    return _ANSWERS[shape_of(body)](body, scorer)
+
+
+def _openrlhf(body: Json, scorer: Scorer) -> object:
+    queries, prompts, labels = (_list(body, key) for key in _OPENRLHF)
+    if not len(queries) == len(prompts) == len(labels):
+        raise BadRequest(f"{len(queries)} queries, {len(prompts)} prompts and {len(labels)} labels")
+    return reply(scorer, queries, prompts, labels)
+
+
+def _slime(body: Json, scorer: Scorer) -> object:
+    (found,) = scorer.score([labelled(body["response"], body["prompt"], body["label"])])
+    return found.total
+
+
+def _nemo_gym(body: Json, scorer: Scorer) -> object:
+    more = body.get("verifier_metadata")
+    about = {**(more if isinstance(more, Mapping) else {}), **body}
+    gold = about.get("expected_answer", about.get("gold"))
+    if gold is None:
+        raise BadRequest("a NeMo-Gym body needs the gold in expected_answer (or gold)")
+    kept = ("question", "verifier", "think_open", "id", "choices")
+    row = Row.of(_written(body["response"]), gold, {key: about[key] for key in kept if key in about})
+    (found,) = scorer.score([row])
+    logged = {name: value for name, value in found.to_dict().items() if value is not None}
+    masked: Json = {} if found.scorable else {"mask_sample": True, "failure_reason": found.reason}
+    return {**body, **logged, "reward": found.total, **masked}
+
+
+def _rows(body: Json, scorer: Scorer) -> object:
+    rows = []
+    for number, given in enumerate(_list(body, "rows")):
+        if not isinstance(given, Mapping):
+            raise BadRequest(f"row {number}: expected an object, found {described(given)}")
+        missing = [key for key in ("completion", "gold") if key not in given]
+        if missing:
+            raise BadRequest(f"row {number}: has no {' and no '.join(missing)}")
+        rest = {key: value for key, value in given.items() if key not in ("completion", "gold")}
+        rows.append(Row.of(given["completion"], given["gold"], rest))
+    found = scorer.score(rows)
+    return {
+        "rewards": [one.total if one.scorable else None for one in found],
+        "rows": list(map(_whole, found)),
+    }
+
+
+def _whole(found: Rewarded) -> Json:
+    """All that is known of a completion, as JSON."""
+    return {
+        **found.to_dict(),
+        "reward": found.total if found.scorable else None,
+        "correct": found.correct,
+        "well_formed": found.well_formed,
+        "scorable": found.scorable,
+        "reason": found.reason,
+        "answer": found.answer,
+    }
+
+
+_ANSWERS = {"openrlhf": _openrlhf, "nemo-gym": _nemo_gym, "slime": _slime, "rows": _rows}
+
+
+def _list(body: Json, key: str) -> list[Any]:
+    if not isinstance(body[key], list):
+        raise BadRequest(f"{key}: expected a list, found {described(body[key])}")
+    return body[key]
+
+
+def _written(response: object) -> object:
+    """The last message in the output of a Responses API, with the reasoning that led to it."""
+    output = response.get("output") if isinstance(response, Mapping) else None
+    if not isinstance(output, list):
+        raise BadRequest("response: expected an object of the Responses API, with a list `output`")
+    thought, message = "", None
+    for item in output:
+        kind = item.get("type") if isinstance(item, Mapping) else None
+        if kind == "reasoning":
+            thought += _texts(item.get("content")) or _texts(item.get("summary"))
+        elif kind == "message":
+            message = {
+                "role": "assistant",
+                "reasoning_content": thought,
+                "content": _texts(item.get("content")),
+            }
+            thought = ""
+        else:  # a tool was called: what was thought before that is not about the answer
+            thought = ""
+    if message is None and thought:
+        return {"role": "assistant", "reasoning_content": thought, "content": ""}
+    return message
+
+
+def _texts(parts: object) -> str:
+    if isinstance(parts, str):
+        return parts
+    texts = (
+        [part.get("text") for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
+    )
+    return "".join(text for text in texts if isinstance(text, str))

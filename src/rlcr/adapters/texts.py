@@ -1,0 +1,139 @@
+"""What an engine calls a completion, as the text that the model wrote.
+
+Engines hand over a text, a message, a list of messages, or objects with the same attributes; a thought may
+lie apart from its content; decoded tokens may end in ``<|im_end|><|endoftext|>``. Anything else is not the
+model's doing and raises ValueError, of which the core makes an unscorable row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlcr.errors import described
+from rlcr.response import with_thought
+
+#: Where servers and chat templates put what a model thought before its content.
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+
+_TOKEN = (
+    r"(?:<\|[^|<>\s]{1,60}\|>|<｜[^｜<>\s]{1,60}｜>|</?s>"
+    r"|<(?:pad|eos|bos|unk|end_of_turn|start_of_turn)>|\[(?:PAD|EOS|BOS|CLS|SEP)\])"
+)
+_FIRST = re.compile(_TOKEN)
+_LAST = re.compile(_TOKEN + r"\Z")
+#: No token is longer than this, so the end of a text is looked for in so many characters.
+_LONGEST = 64
+
+
+def completion_text(completion: object, special_tokens: Sequence[str] = ()) -> str:
+    """The text of a completion, in one piece and without special tokens at its ends.
+
+    Of several messages the last one of the assistant counts. ``special_tokens`` are cut beside those that are
+    known by their looks.
+
+    >>> completion_text({"role": "assistant", "reasoning_content": "2 + 2", "content": "<answer>4</answer>"})
+    '<think>2 + 2</think><answer>4</answer>'
+    >>> completion_text("<answer>4</answer><|im_end|>")
+    '<answer>4</answer>'
+    """
+    return without_special(_joined(completion), special_tokens)
+
+
+def without_special(text: str, special_tokens: Sequence[str] = ()) -> str:
+    r"""A text without the special tokens it begins and ends with; those inside are the model's own doing.
+
+    Untouched, white space too, where there are none.
+
+    >>> without_special("<s> 4</s>\n<pad><pad>"), without_special(" 4 <|im_end|> 5 ")
+    ('4', ' 4 <|im_end|> 5 ')
+    """
+    tokens = tuple(filter(None, special_tokens))
+    start, end = 0, len(text)
+    while (cut := _last_token(text, _right(text, end), tokens)) is not None:
+        end = _right(text, cut)
+    while (cut := _first_token(text, _left(text, start, end), end, tokens)) is not None:
+        start = _left(text, cut, end)
+    return text[start:end]
+
+
+def _last_token(text: str, end: int, tokens: tuple[str, ...]) -> int | None:
+    """Where the special token begins that ends at ``end``."""
+    for token in tokens:
+        if text.endswith(token, 0, end):
+            return end - len(token)
+    window = max(0, end - _LONGEST)
+    found = _LAST.search(text[window:end])
+    return window + found.start() if found else None
+
+
+def _first_token(text: str, start: int, end: int, tokens: tuple[str, ...]) -> int | None:
+    """Where the special token ends that begins at ``start``."""
+    for token in tokens:
+        if text.startswith(token, start, end):
+            return start + len(token)
+    found = _FIRST.match(text, start, end)
+    return found.end() if found else None
+
+
+def _right(text: str, end: int) -> int:
+    while end > 0 and text[end - 1].isspace():
+        end -= 1
+    return end
+
+
+def _left(text: str, start: int, end: int) -> int:
+    while start < end and text[start].isspace():
+        start += 1
+    return start
+
+
+def _joined(completion: object) -> str:
+    if isinstance(completion, str):
+        return completion
+    if isinstance(completion, (list, tuple)):
+        return _message(_last_of_assistant(completion))
+    return _message(completion)
+
+
+def _last_of_assistant(messages: Sequence[object]) -> object:
+    for message in reversed(messages):
+        if _get(message, "role") in ("assistant", None):
+            return message
+    raise ValueError(f"the completion has no message of the assistant among {len(messages)}")
+
+
+def _message(message: object) -> str:
+    has_content = "content" in message if isinstance(message, Mapping) else hasattr(message, "content")
+    if not has_content:
+        raise ValueError(f"the completion is no text: {described(message)}")
+    thought, text = _parts(_get(message, "content"))
+    for name in _THOUGHTS:
+        thought = thought or _parts(_get(message, name))[1]
+    if not thought or text.lstrip().startswith("<think>"):
+        return text
+    return with_thought(thought, text, finished=bool(text))
+
+
+def _parts(content: object) -> tuple[str, str]:
+    """The thought and the text of a content: a text, nothing, or a list of parts."""
+    if content is None:
+        return "", ""
+    if isinstance(content, str):
+        return "", content
+    if not isinstance(content, (list, tuple)):
+        raise ValueError(f"the completion's content is no text: {described(content)}")
+    thoughts, texts = [], []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(text := _get(part, "text"), str):
+            texts.append(text)
+        else:
+            thoughts += [value for name in _THOUGHTS if isinstance(value := _get(part, name), str)]
+    return "".join(thoughts), "".join(texts)
+
+
+def _get(value: object, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)

@@ -1,0 +1,84 @@
+"""What was measured on a run, for answers that are still to come: thresholds and recalibration maps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rlcr.confidence.recalibration import MAP
+from rlcr.errors import RlcrError
+from rlcr.metrics.recalibration import Recalibration
+from rlcr.runs.columns import VERBALISED
+from rlcr.runs.stamps import records_hash, why_stale
+from rlcr.runs.store import COLUMNS, RUN, open_run
+
+
+def load_threshold(path: Path, samples: int, recalibration: str | Path | None) -> float:
+    """The threshold of a selective.json of `rlcr select`, made for answers like these.
+
+    A run gives two of them for each task, each from one half of the questions. The highest is taken: it is
+    the one whose promise is kept on all of them.
+    """
+    stored = _stored(path, "`rlcr select`", path.parent)
+    made_for, column = stored.get("samples", 1), stored.get("confidence", VERBALISED)
+    if made_for != samples:
+        raise RlcrError(
+            f"{path}: this threshold is for {made_for} samples, and {samples} are drawn:"
+            f" `rlcr select {path.parent} --samples {samples}` makes one"
+        )
+    given = Path(recalibration).stem if recalibration else VERBALISED
+    if column != given:
+        stated = "the stated confidence" if given == VERBALISED else f"column {given}"
+        raise RlcrError(
+            f"{path}: this threshold is for column {column}, and the answers are judged by {stated}"
+        )
+    thresholds = []
+    for task, selected in (stored.get("tasks") or {}).items():
+        try:
+            found = [check["threshold"]["value"] for check in selected["checks"]]
+        except (TypeError, KeyError):
+            raise RlcrError(f"{path}: {task} has no thresholds; `rlcr select` makes the file again") from None
+        if None in found:
+            raise RlcrError(f"{path}: {task}: no confidence reaches {stored.get('precision'):.0%} there")
+        thresholds += found
+    if not thresholds:
+        raise RlcrError(f"{path}: holds no threshold; `rlcr select` makes one")
+    return max(map(float, thresholds))
+
+
+def load_recalibration(path: Path) -> Recalibration:
+    """The map of a column that `rlcr confidence add` made: the JSON beside it, or the column's own file."""
+    path = path.with_suffix(".json") if path.suffix == ".jsonl" else path
+    run = path.parent.parent if path.parent.name == COLUMNS else path.parent
+    stored = _stored(path, "`rlcr confidence add platt`", run)
+    if stored.get("of", VERBALISED) != VERBALISED:
+        raise RlcrError(f"{path}: recalibrates column {stored['of']}, and answers come with what they state")
+    try:
+        return Recalibration.from_dict(stored.get(MAP))
+    except ValueError as error:
+        raise RlcrError(f"{path}: {error}; `rlcr confidence add platt` makes one") from None
+
+
+def _stored(path: Path, maker: str, folder: Path) -> Mapping[str, Any]:
+    """A file that was derived from a run; stale is refused where the run is still around it."""
+    try:
+        return _read(path, maker, folder, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise RlcrError(f"{path}: cannot be read: {error.strerror}; {maker} makes it") from None
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, maker: str, folder: Path, _: int) -> Mapping[str, Any]:
+    """Once for each version of a file: an application names it with every question."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        stored = None
+    if not isinstance(stored, dict):
+        raise RlcrError(f"{path}: not a JSON object; {maker} makes it")
+    if (folder / RUN).is_file() and (why := why_stale(folder, stored, records_hash(open_run(folder)))):
+        raise RlcrError(f"{path}: stale: {why}; {maker} makes it again")
+    return stored

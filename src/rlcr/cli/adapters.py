@@ -1,0 +1,31 @@
+"""`rlcr adapters`: examples of our reward inside other engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlcr.adapters.example import EXAMPLES, copy_example
+
+app = typer.Typer(help="Our reward and metrics inside other engines.")
+
+
+@app.callback(invoke_without_command=True)
+def _list(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        for name, holds in EXAMPLES.items():
+            print(f"{name:12}{holds}")
+
+
+@app.command()
+def example(
+    name: Annotated[str, typer.Argument(metavar="ENGINE", help=", ".join(EXAMPLES), show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to; a folder named rlcr-ENGINE by default.")
+    ] = None,
+) -> None:
+    """Copy a working example for an engine into a new folder."""
+    for path in copy_example(name, out or Path(f"rlcr-{name}")):
+        print(path)

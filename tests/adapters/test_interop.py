@@ -1,0 +1,51 @@
+"""`make interop`: its stored completions, its comparisons, and its table; the engines themselves are not run here."""
+
+import json
+import random
+
+import pytest
+from interop import table
+from interop.__main__ import RESULTS
+from interop.case import QUESTIONS, Case, Checks, _drawn, _total
+from interop.environments import ENGINES
+
+from rlcr.adapters.core import Row, Scorer
+from rlcr.adapters.example import EXAMPLES
+
+
+def test_every_adapter_has_its_engine() -> None:
+    assert set(ENGINES) == set(EXAMPLES)
+
+
+def test_the_table_of_the_docs_is_that_of_the_results() -> None:
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert "\n".join(table.lines(results)) in table.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_completions_are_the_same_every_time_and_of_every_kind() -> None:
+    golds, completions = _drawn(random.Random(0))
+    assert (golds, completions) == _drawn(random.Random(0))
+    assert [len(golds), sum(map(len, completions))] == [QUESTIONS, 200]
+    # Integers only, so that no formula has to be compared.
+    rows = [Row(text, "7") for texts in completions for text in texts]
+    found = Scorer(verifier="exact").score(rows)
+    assert {one.well_formed for one in found} == {True, False}
+    assert "" in golds
+
+
+def test_the_formula_of_the_comparison_is_that_of_the_reward() -> None:
+    text = "<think>…</think><answer>4</answer><analysis>…</analysis><confidence>0.8</confidence>"
+    for gold, verdict in (("4", "correct"), ("5", "wrong"), ("", "unscorable")):
+        line = {"well_formed": True, "verdict": verdict, "confidence": 0.8}
+        assert Scorer().score_one(text, gold).total == pytest.approx(_total(line), abs=1e-15)
+    assert _total({"well_formed": False}) == Scorer().score_one("4", "4").total
+
+
+def test_a_difference_is_seen() -> None:
+    checks = Checks()
+    checks.equal("same", [1.0, None], [1.0, None])
+    checks.equal("far", [1.0], [1.1])
+    checks.equal("absent", [None, 1.0], [0.0, 1.0])
+    assert [check["passed"] for check in checks.done] == [True, False, False]
+    case = Case("", ["1"], [["a", "b"]], [["wrong", "unscorable"]], [[None, 0.5]], [[-0.5, None]], {})
+    assert case.totals_or(0.0) == [-0.5, 0.0]

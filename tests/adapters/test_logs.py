@@ -1,0 +1,222 @@
+"""Logs of other engines, written here in their own shapes, become runs with the same verdicts and confidences."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.command import rlcr as command
+
+import rlcr
+from rlcr.adapters.logs import COLUMNS, log_kind, log_rows
+from rlcr.errors import RlcrError
+from rlcr.evaluate.importing import import_run
+from rlcr.runs.store import open_run
+
+
+def parts(answer: str, confidence: str) -> tuple[str, str]:
+    """A thought, and the rest of a response."""
+    whole = {"think": "Hm.", "answer": answer, "analysis": "…", "confidence": confidence}
+    text = rlcr.FORMATS["rlcr"].render("", **whole)
+    return "Hm.", text.removeprefix("<think>Hm.</think>")
+
+
+def text(answer: str, confidence: str) -> str:
+    thought, rest = parts(answer, confidence)
+    return f"<think>{thought}</think>{rest}"
+
+
+#: Two questions, two samples each: answer and confidence.
+SAID = {
+    "Capital of France?": [("Paris", "0.9"), ("Lyon", "0.4")],
+    "Capital of Italy?": [("Rome", "0.8"), ("rome", "0.7")],
+}
+GOLD = {"Capital of France?": "Paris", "Capital of Italy?": "Rome"}
+
+
+def inspect_sample(number: int, epoch: int, question: str, answer: str, confidence: str) -> dict[str, Any]:
+    thought, rest = parts(answer, confidence)
+    content = [{"type": "reasoning", "reasoning": thought}, {"type": "text", "text": rest}]
+    right = answer.lower() == GOLD[question].lower()
+    return {
+        "id": number,
+        "epoch": epoch,
+        "input": [{"role": "system", "content": "Tags!"}, {"role": "user", "content": question}],
+        "target": [GOLD[question]],
+        "messages": [],
+        "output": {
+            "model": "m",
+            "choices": [{"message": {"role": "assistant", "content": content}, "stop_reason": "stop"}],
+        },
+        "scores": {"match": {"value": "C" if right else "I"}, "rlcr/calibrated": {"value": float(right)}},
+    }
+
+
+def write_inspect(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({"status": "success"}))
+        archive.writestr("summaries.json", "[]")
+        for number, (question, said) in reversed(list(enumerate(SAID.items(), 1))):
+            for epoch, one in enumerate(said, 1):
+                sample = inspect_sample(number, epoch, question, *one)
+                archive.writestr(f"samples/{number}_epoch_{epoch}.json", json.dumps(sample))
+
+
+def as_zstandard(path: Path) -> None:
+    """The same log as inspect compresses it today, which Python's zip library can neither write nor read."""
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in contents.items():
+            archive.writestr(name, pa.compress(content, "zstd", asbytes=True))
+    whole = bytearray(path.read_bytes())
+    for mark, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):  # where a header says how it is compressed
+        at = whole.find(mark)
+        while at >= 0:
+            whole[at + offset : at + offset + 2] = (93).to_bytes(2, "little")
+            at = whole.find(mark, at + 4)
+    path.write_bytes(bytes(whole))
+
+
+def write_inspect_today(path: Path) -> None:
+    write_inspect(path)
+    as_zstandard(path)
+
+
+def write_lm_eval(path: Path) -> None:
+    rows = []
+    for number, (question, said) in enumerate(SAID.items()):
+        for name in ("none", "strict"):
+            row = {"doc_id": number, "doc": {"question": question}, "target": GOLD[question], "filter": name}
+            row |= {"arguments": {"gen_args_0": {"arg_0": f"Q: {question}", "arg_1": {"until": []}}}}
+            row |= {"resps": [[text(*one) for one in said]], "filtered_resps": [text(*said[0])]}
+            rows.append(row | {"metrics": ["exact_match"], "exact_match": 1.0})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_verl(path: Path) -> None:
+    rows = [
+        {
+            "input": f"system\nTags!\nuser\n{question}\nassistant\n",
+            "output": text(*one),
+            "gts": GOLD[question],
+            "score": 0.5,
+            "step": 20,
+            "reward": 0.5,
+            "acc": float(one[0].lower() == GOLD[question].lower()),
+        }
+        for question, said in SAID.items()
+        for one in said
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_verifiers(path: Path) -> None:
+    lines = []
+    for number in (0, 1):  # as rollouts come in, not by task
+        for index, (question, said) in enumerate(SAID.items()):
+            thought, rest = parts(*said[number])
+            nodes = [
+                {"message": {"role": "user", "content": question}, "sampled": False},
+                {
+                    "parent": 0,
+                    "sampled": True,
+                    "message": {"role": "assistant", "content": rest, "reasoning_content": thought},
+                },
+            ]
+            right = said[number][0].lower() == GOLD[question].lower()
+            task = {"type": "T", "data": {"idx": index, "prompt": question, "answer": GOLD[question]}}
+            trace = {
+                "task": task,
+                "nodes": nodes,
+                "rewards": {"rlcr": {"score": 0.9}},
+                "metrics": {"correct": float(right)},
+            }
+            lines.append({"id": "e", "task": task, "ok": True, "traces": [trace]})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+LOGS = {
+    "inspect": ("log.eval", write_inspect_today, "match"),
+    "inspect, older": ("log.eval", write_inspect, "match"),
+    "lm-eval": (
+        "samples_capitals_2026.jsonl",
+        write_lm_eval,
+        None,
+    ),  # whose metric is of all repeats together
+    "verl": ("20.jsonl", write_verl, "acc"),
+    "verifiers": ("traces.jsonl", write_verifiers, "correct"),
+}
+
+
+@pytest.mark.parametrize("kind", LOGS)
+def test_a_log_becomes_a_run(tmp_path: Path, kind: str) -> None:
+    name, write, correct = LOGS[kind]
+    kind = kind.partition(",")[0]
+    path = tmp_path / name
+    write(path)
+    assert log_kind(path) == kind
+    import_run(path, tmp_path / "run", COLUMNS, rows=log_rows(path, kind))
+    run = open_run(tmp_path / "run")
+    found = [(r.sample, r.answer, r.confidence, r.correct, r.well_formed) for r in run.records()]
+    assert found == [
+        (0, "Paris", 0.9, True, True),
+        (1, "Lyon", 0.4, False, True),
+        (0, "Rome", 0.8, True, True),
+        (1, "rome", 0.7, True, True),
+    ]
+    questions = [problem.question for problem in run.problems().values()]
+    assert all(asked in found for asked, found in zip(SAID, questions, strict=True))
+    if correct:
+        from dataclasses import replace
+
+        theirs = replace(COLUMNS, correct=correct)
+        import_run(path, tmp_path / "theirs", theirs, rows=log_rows(path, kind, correct))
+        records = list(open_run(tmp_path / "theirs").records())
+        assert [record.correct for record in records] == [True, False, True, True]
+        assert {record.verifier for record in records} == {"the table"}
+        with pytest.raises(RlcrError, match="no score 'nothing'"):
+            list(log_rows(path, kind, "nothing"))
+
+
+def test_logs_that_cannot_be_imported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    broken = tmp_path / "broken.eval"
+    broken.write_text("no zip file")
+    with pytest.raises(RlcrError, match="not a readable inspect log"):
+        list(log_rows(broken, "inspect"))
+
+    failed = tmp_path / "failed.eval"
+    good = inspect_sample(1, 1, "Capital of France?", "Paris", "0.9")
+    with zipfile.ZipFile(failed, "w") as archive:
+        archive.writestr("samples/1_epoch_1.json", json.dumps(good))
+        archive.writestr("samples/2_epoch_1.json", json.dumps(good | {"id": 2, "error": {"message": "lost"}}))
+    assert [row.cells["id"] for row in log_rows(failed, "inspect")] == ["1"]
+    assert "1 completions ended in an error" in caplog.text
+
+    likelihoods = tmp_path / "samples_x.jsonl"
+    likelihoods.write_text(
+        json.dumps({"doc_id": 0, "doc": {}, "target": "1", "resps": [[["-1.5", "False"]]]}) + "\n"
+        + json.dumps({"doc_id": 1, "doc": {}, "target": "1", "resps": [[[-1.5, False]]]}) + "\n"
+    )  # fmt: skip
+    with pytest.raises(RlcrError, match="line 2, column resps: a log-likelihood"):
+        list(log_rows(likelihoods, "lm-eval"))
+
+    no_gold = tmp_path / "traces.jsonl"
+    no_gold.write_text(json.dumps({"task": {"data": {"prompt": "Hi"}}, "traces": [{"nodes": []}]}) + "\n")
+    with pytest.raises(RlcrError, match="no gold among gold, answer"):
+        list(log_rows(no_gold, "verifiers"))
+
+
+def test_the_command_knows_a_log_from_a_table(tmp_path: Path) -> None:
+    write_inspect(tmp_path / "log.eval")
+    made = command("import", tmp_path / "log.eval", "--out", tmp_path / "run", "--json")
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout)["tasks"]["log"]["metrics"]["accuracy"]["value"] == 0.75
+    table = tmp_path / "table.jsonl"
+    table.write_text('{"a": 1}\n')
+    refused = command("import", table, "--out", tmp_path / "other")
+    assert (refused.returncode, "--completion COL --gold COL --question COL" in refused.stderr) == (2, True)
