@@ -106,7 +106,7 @@ def add_columns(
 
 
 def _check_used(sources: Sequence[str], options: Options) -> None:
-    """Raise for an option that none of the sources uses: the user expects it to matter; or for lack of one."""
+    """Raise for an option that no source uses, for the user expects it to matter, or for one that is lacking."""
     for field in fields(options):
         users = _USERS.get(field.name, ())
         if users and getattr(options, field.name) != field.default and not set(users) & set(sources):
