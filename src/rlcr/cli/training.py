@@ -88,7 +88,7 @@ def train(
         print(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
         raise
     if int(os.environ.get("RANK", "0")) == 0:
-        print(f"trained: {result.model}")
+        print(f"trained: {result.model}" + (f"; {result.doubts}" if result.doubts else ""))
 
 
 def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:

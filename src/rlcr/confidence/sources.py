@@ -106,7 +106,7 @@ def add_columns(
 
 
 def _check_used(sources: Sequence[str], options: Options) -> None:
-    """Raise for an option that no source uses, for the user expects it to matter, or for one that is lacking."""
+    """Raise for an option that no source uses, since the user expects it to matter, and for a missing one."""
     for field in fields(options):
         users = _USERS.get(field.name, ())
         if users and getattr(options, field.name) != field.default and not set(users) & set(sources):

@@ -10,6 +10,7 @@ from typing import Any
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
+from rlcr.evaluate.results import verifier_names
 from rlcr.metrics.intervals import NO_ANSWERS, Answers
 from rlcr.runs.columns import VERBALISED, Column, read_column
 from rlcr.runs.store import Run, open_run
@@ -27,11 +28,14 @@ class RunComparison:
 
     tasks: Mapping[str, metrics.Comparison]
     notes: tuple[str, ...]
+    verifiers: Mapping[str, tuple[str, str]]
+    """Which verifiers graded each task, in the first run and in the second."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         tasks = {task: comparison.to_dict() for task, comparison in self.tasks.items()}
-        return {"tasks": tasks, "notes": list(self.notes)}
+        verifiers = {task: list(names) for task, names in self.verifiers.items()}
+        return {"tasks": tasks, "verifiers": verifiers, "notes": list(self.notes)}
 
 
 def compare_runs(
@@ -58,7 +62,8 @@ def compare_runs(
         sizes = f"{tasks_a[task]['size']:,} against {tasks_b[task]['size']:,} problems"
         notes.append(f"{task}: {sizes}, not all the same; the pairs are those with the same id and content")
     same = _same_problems(a, b) if other else None
-    answers_a, answers_b = (_by_task(run, read_column(run, confidence)) for run in (a, b))
+    (answers_a, by_a), (answers_b, by_b) = (_by_task(run, read_column(run, confidence)) for run in (a, b))
+    verifiers: dict[str, tuple[str, str]] = {}
     compared: dict[str, metrics.Comparison] = {}
     for task in shared:
         comparison = metrics.compare_common(
@@ -67,7 +72,10 @@ def compare_runs(
         if comparison is None:
             raise RlcrError(f"{task}: the two runs have no scored problem in common")
         compared[task] = comparison
-    return RunComparison(compared, tuple(notes))
+        verifiers[task] = by_a[task], by_b[task]
+        if by_a[task] != by_b[task]:
+            notes.append(f"{task}: who verified: {by_a[task]} against {by_b[task]}")
+    return RunComparison(compared, tuple(notes), verifiers)
 
 
 def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
@@ -97,16 +105,19 @@ def _same_problems(a: Run, b: Run) -> set[str]:
     }
 
 
-def _by_task(run: Run, column: Column) -> dict[str, Answers]:
-    """The scored answers of each task: verdicts, confidences and questions."""
+def _by_task(run: Run, column: Column) -> tuple[dict[str, Answers], dict[str, str]]:
+    """The scored answers of each task (verdicts, confidences and questions), and who verified them."""
+    verifiers: dict[str, dict[str, None]] = {}
     rows: dict[str, list[tuple[bool, float, str]]] = {}
     for record in run.independent_records():
         if record.correct is not None:
             stated = column.get(record.key)
             row = record.correct, math.nan if stated is None else stated, record.id
             rows.setdefault(record.task, []).append(row)
+            verifiers.setdefault(record.task, {})[record.verifier] = None
     tasks: dict[str, Answers] = {}
     for task, answers in rows.items():
         correct, confidence, question = zip(*answers, strict=True)
         tasks[task] = correct, confidence, question
-    return tasks
+    judge = run.described.get("judge_name")
+    return tasks, {task: verifier_names(sorted(names), judge) for task, names in verifiers.items()}
