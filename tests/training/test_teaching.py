@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.command import rlcr
 from tests.tiny import writing_model, writing_tokenizer
+from typer.testing import CliRunner, Result
 
+from rlcr.cli import app
+from rlcr.errors import RlcrError
 from rlcr.report.page import make_report, render
 from rlcr.report.reading import read_runs
 from rlcr.sample.loading import load
@@ -53,10 +55,14 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def train(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["train", *map(str, arguments)])
+
+
 def test_a_training_that_learns_nothing_says_so_everywhere(recipe: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    done = rlcr("train", recipe, "--out", out)
-    assert done.returncode == 0, done.stderr
+    done = train(recipe, "--out", out)
+    assert done.exit_code == 0, done.exception
     updates = [json.loads(line) for line in (out / "updates.jsonl").read_text().splitlines()]
     assert [(line["accuracy"], line["learned_from"], line["grad_norm"]) for line in updates] == [
         (1, 0, 0)
@@ -82,18 +88,15 @@ def test_a_training_that_learns_nothing_says_so_everywhere(recipe: Path, tmp_pat
     )
     assert all(torch.equal(before[name], after[name]) for name in before)
     # Taken up again, it says it again, and notes it once.
-    again = rlcr("train", recipe, "--out", out, "--resume")
+    again = train(recipe, "--out", out, "--resume")
     assert nothing in again.stdout
     assert len(json.loads((out / "training.json").read_text())["warnings"]) == 1
 
 
 def test_all_cut_off_stops_at_the_first_update_with_its_cause(recipe: Path, tmp_path: Path) -> None:
-    done = rlcr("train", recipe, "max_completion_tokens=2", "--out", tmp_path / "run")
-    assert done.returncode == 2
-    assert (
-        "every one ran into the limit of 2 tokens: raise max_completion_tokens"
-        in done.stderr.splitlines()[-1]
-    )
+    error = train(recipe, "max_completion_tokens=2", "--out", tmp_path / "run").exception
+    assert isinstance(error, RlcrError)  # which is exit status 2
+    assert "every one ran into the limit of 2 tokens: raise max_completion_tokens" in str(error)
 
 
 def line(update: int, **other: Any) -> dict[str, Any]:

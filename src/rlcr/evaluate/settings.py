@@ -128,15 +128,15 @@ class Asked:
         now = self.to_dict()
         before = {name: run.settings.get(name) for name in now}
         # What a file is called in a run is known only once it is read.
-        names = [name for name in self.settings.tasks if name in TASKS]
-        if unknown := [name for name in names if name not in run.settings["tasks"]]:
-            before |= {"tasks": sorted(run.settings["tasks"])}
-            now |= {"tasks": sorted({*run.settings["tasks"], *unknown})}
+        held = sorted(run.settings.get("tasks") or ())
+        if unknown := [name for name in self.settings.tasks if name in TASKS and name not in held]:
+            before |= {"tasks": held}
+            now |= {"tasks": sorted([*held, *unknown])}
         check_same(run.folder, before, now)
 
     def check_weights(self, run: Run) -> None:
         """Raise if a local model has other weights than those a run began with: no need to load it."""
-        before, model = run.settings["model_weights"], Path(self.settings.model).expanduser()
+        before, model = run.settings.get("model_weights"), Path(self.settings.model).expanduser()
         if not before or not model.exists():
             return
         from rlcr.sample.loading import identify
