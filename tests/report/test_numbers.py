@@ -19,7 +19,7 @@ from rlcr.report.reading import read_runs
 
 
 def test_the_page_shows_the_numbers_of_the_results(runs: dict[str, Path]) -> None:
-    text = words(page_of(runs["base"], runs["rlcr"]))
+    text = words(page_of(runs["base"], runs["rlcr"])).replace("*", "")  # not all can be scored
     for name in ("base", "rlcr"):
         results = json.loads((runs[name] / "results.json").read_text())
         for metric in ("accuracy", "auroc", "brier", "ece"):
