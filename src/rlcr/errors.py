@@ -13,12 +13,22 @@ def nearest(name: str, known: list[str]) -> str:
     >>> nearest("bier", ["brier", "log"]), nearest("x", ["brier", "log"])
     ('did you mean brier? Known: brier, log', 'known: brier, log')
     """
+    close, names = closest(name, known), ", ".join(known)
+    return f"did you mean {close}? Known: {names}" if close else f"known: {names}"
+
+
+def closest(name: str, known: list[str]) -> str | None:
+    """The known name that is nearest, if any is near. One of the same letters comes before all others.
+
+    >>> closest("rlrc", ["rlvr", "rlcr"])
+    'rlcr'
+    """
     # difflib is slow to import, and only a failing command needs it.
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=1)
-    names = ", ".join(known)
-    return f"did you mean {close[0]}? Known: {names}" if close else f"known: {names}"
+    close = get_close_matches(name, known, n=max(1, len(known)))
+    # The first of those that are equal in this, which is the nearest.
+    return min(close, key=lambda one: sorted(one) != sorted(name), default=None)
 
 
 def described(value: object) -> str:

@@ -162,6 +162,20 @@ def test_unknown_sources_and_unfinished_runs_are_refused(tmp_path: Path) -> None
         add_column(folder, "agreement")
 
 
+def test_what_was_made_before_a_failure_is_said_and_measured(tmp_path: Path) -> None:
+    folder = colour_run(tmp_path / "run", 12)
+    with pytest.raises(RlcrError) as caught:
+        add_columns(folder, ["agreement", "probe", "platt"])  # nothing is where the run's model should be
+    assert str(caught.value).endswith(
+        "Made before that, kept and measured: agreement; not made: probe, platt"
+    )
+    (task,) = load_results(folder)["tasks"].values()
+    assert list(task["confidences"]) == ["answer-probability", "agreement"]
+    with pytest.raises(RlcrError, match="source classifier: give --classifier"):
+        add_columns(folder, ["hybrid", "classifier"])
+    assert not (folder / "confidence" / "hybrid.jsonl").exists()
+
+
 def test_results_of_old_columns_survive_a_second_writing(tmp_path: Path) -> None:
     folder = colour_run(tmp_path / "run", 10)
     add_column(folder, "agreement")

@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -288,20 +286,3 @@ def test_the_method_stored_with_a_checkpoint_is_the_default(tmp_path: Path) -> N
         (model / METHOD_FILE).write_text('{"method": "rlcr-long"}')
         results = evaluate(Settings(str(model), (task,)), tmp_path / "run", sampler=sampler)
         assert results.settings["method"] == "rlcr-long"
-
-
-def test_ctrl_c_says_how_to_resume(tmp_path: Path) -> None:
-    with ModelServer(good_reply, delay=0.2) as server:
-        command = [
-            sys.executable, "-m", "rlcr", "eval", "--model", server.url, "--task", capitals(tmp_path, 100),
-            "--method", "rlcr", "--out", str(tmp_path / "run"),
-        ]  # fmt: skip
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
-        while not (tmp_path / "run" / "unfinished.jsonl").exists():
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "--resume" in errors
-    assert "Traceback" not in errors

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from tests.evaluate.capitals import capitals, needy_reply
 from tests.evaluate.fake_sampler import FakeSampler
+from tests.report.run_folders import record
 from tests.servers import ModelServer
 
 from rlcr.evaluate import Settings, evaluate
 from rlcr.evaluate.progress import RunProgress
 from rlcr.problem import Problem
+from rlcr.runs.record import from_cells
 from rlcr.sample import Completion, Sampling
 from rlcr.tasks import write_problems
 
@@ -30,6 +32,8 @@ def test_progress_counts_what_an_earlier_go_left(tmp_path: Path) -> None:
             pass
 
         class Impatient:
+            def begun(self, stage: str, total: int) -> None: ...
+
             def replied(self, stage: str) -> None:
                 if stage == "answer":
                     raise Stop
@@ -41,6 +45,8 @@ def test_progress_counts_what_an_earlier_go_left(tmp_path: Path) -> None:
         counts: list[tuple[int, int]] = []
 
         class Calm:
+            def begun(self, stage: str, total: int) -> None: ...
+
             def replied(self, stage: str) -> None: ...
 
             def graded(self, records: object) -> None: ...
@@ -63,6 +69,8 @@ def test_an_error_closes_the_sampler(tmp_path: Path) -> None:
                 self.closed = True
 
     class Broken:
+        def begun(self, stage: str, total: int) -> None: ...
+
         def replied(self, stage: str) -> None:
             raise ZeroDivisionError
 
@@ -81,6 +89,40 @@ def test_no_estimate_before_there_is_anything_to_estimate_from(capsys: pytest.Ca
     progress.replied("response")
     progress.close()
     assert capsys.readouterr().err == "1 of 100 responses, nothing graded yet\n"
+
+
+def test_forced_continuations_have_a_count_and_an_estimate_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A clock that gains ten seconds with each reply: a line for each third one."""
+    now = [0.0]
+
+    class Slow(RunProgress):
+        def replied(self, stage: str) -> None:
+            now[0] += 10
+            super().replied(stage)
+
+    with ModelServer(needy_reply) as server:
+        settings = Settings(server.url, (capitals(tmp_path, 12),), "base")
+        evaluate(
+            settings, tmp_path / "run", watch=lambda done, total: Slow(done, total, clock=lambda: now[0])
+        )
+    lines = capsys.readouterr().err.splitlines()
+    assert "12 of 48 responses, 0.10/s, 360 s left before forced continuations, nothing graded yet" in lines
+    assert (
+        "12 of 24 forced answers, 0.10/s, 120 s left before forced continuations, nothing graded yet" in lines
+    )
+    (last,) = [line for line in lines if line.startswith("15 of 24 forced confidences")]
+    assert "0.10/s, 90 s left, " in last
+
+
+def test_accuracy_so_far_is_that_of_all_graded_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = RunProgress(0, 4)
+    silent = {"text": "", "answer": None, "confidence": None, "verdict": "wrong"}
+    cells = [record(f"p{i}", "task", **({} if i else silent)) for i in range(4)]
+    progress.graded([from_cells(one) for one in cells])
+    progress.close()
+    assert "accuracy 0.750 of 4, ECE 0.100 of 3 so far" in capsys.readouterr().err
 
 
 def test_ctrl_c_before_anything_was_begun(tmp_path: Path) -> None:

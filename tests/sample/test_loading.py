@@ -114,8 +114,15 @@ def test_what_is_missing_is_said_in_one_line(tmp_path, folder) -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(RlcrError, match="unknown dtype"):
         load(folder, device="cpu", dtype="float7")
-    with pytest.raises(RlcrError, match="cannot be moved to device"):
+    with pytest.raises(RlcrError, match="unknown device 'nowhere': known: cpu, cuda, mps"):
         load(folder, device="nowhere")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_refused_before_anything_is_loaded() -> None:
+    for device, message in (("cuda", "device cuda: .*; leave it out to use the"), ("cpu:7", "there are 1")):
+        with pytest.raises(RlcrError, match=message):
+            load("./nowhere", device=device)  # which is not even looked for
 
 
 def test_a_broken_gguf_leaves_nothing_in_the_cache(tmp_path, monkeypatch) -> None:

@@ -189,6 +189,18 @@ def test_likeness_has_one_level(write: Write, tmp_path: Path) -> None:
         assert like is None or "like" not in read(FOLDER / f"{like}.yaml", like).values
 
 
+def test_a_description_is_not_that_of_a_run_with_another_model_or_task(write: Write) -> None:
+    same = load_recipe(write("like: hotpotqa-rlcr\nlr: 1e-5\n"))
+    assert "Qwen2.5-7B" in same.recipe.about
+    for change in ("model: my/model", "task: gsm8k\nsize: null"):
+        other = load_recipe(write(f"like: hotpotqa-rlcr\nmethod: rlcr\n{change}\n"))
+        assert (other.recipe.about, other.setting("about").origin) == ("", "default")
+    assert load_recipe("hotpotqa-rlcr", {"model": "my/model"}).recipe.about == ""
+    own = load_recipe(write("like: hotpotqa-rlcr\nabout: Mine\nmodel: my/model\n"))
+    assert own.recipe.about == "Mine"
+    assert load_recipe("hotpotqa-calibration-masked", {"model": "runs/rlvr/model"}).recipe.about
+
+
 def test_nested_settings_by_dotted_names(write: Write) -> None:
     assert load_recipe("hotpotqa-rlcr", {"lora.rank": 8}).recipe.lora.rank == 8  # type: ignore[union-attr]
     mine = write("like: bigmath-rlcr\nlora: {rank: 4}\nweights: {format: 1}\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,7 +16,7 @@ from rlcr.evaluate import export as lm_eval
 from rlcr.evaluate import run as evaluation
 from rlcr.evaluate.adaptive import adaptive_lines
 from rlcr.evaluate.progress import RunProgress
-from rlcr.runs.store import RUN
+from rlcr.runs.store import RUN, open_run
 from rlcr.sample.opening import Access, Mode
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder written by `rlcr eval`.")]
@@ -30,10 +30,15 @@ Judge = Annotated[
 
 
 def eval_(
+    context: typer.Context,
+    *,
     model: Annotated[
-        str, typer.Option(help="Folder, hub id, LoRA adapter, GGUF file, or http://host:port/v1[#name].")
-    ],
-    task: Annotated[str, typer.Option(help="Task, or several joined by commas; see `rlcr tasks`.")],
+        str | None,
+        typer.Option(help="Folder, hub id, LoRA adapter, GGUF file, or http://host:port/v1[#name]."),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Task, or several joined by commas; see `rlcr tasks`.")
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
     method: Annotated[
         str | None, typer.Option(help="How to ask and read; default: what the checkpoint was trained for.")
@@ -89,7 +94,9 @@ def eval_(
     dtype: Annotated[
         str | None, typer.Option(help="Local model: float32, bfloat16 or float16; default by device.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in --out, which knows all other options.")
+    ] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="With --resume: ask again for completions that failed.")
     ] = False,
@@ -98,56 +105,73 @@ def eval_(
     """How accurate and how calibrated is this model?"""
     if safety is not None and not adaptive:
         raise RlcrError("--safety is for --adaptive: give both, or neither")
-    settings = evaluation.Settings(
-        model=model,
-        tasks=tuple(name.strip() for name in task.split(",")),
-        method=method,
-        split=split,
-        limit=limit,
-        samples=samples,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        top_p=top_p,
-        stop=tuple(stop or ()),
-        seed=seed,
-        grading=grading,
-        verifier=verifier,
-        judge=judge,
-        prompt=prompt,
-        adaptive=(0.95 if safety is None else safety) if adaptive else None,
-    )
+    settings: dict[str, Any] = {
+        "model": model,
+        "tasks": tuple(name.strip() for name in (task or "").split(",")),
+        "method": method,
+        "split": split,
+        "limit": limit,
+        "samples": samples,
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "top_p": top_p,
+        "stop": tuple(stop or ()),
+        "seed": seed,
+        "grading": grading,
+        "verifier": verifier,
+        "judge": judge,
+        "prompt": prompt,
+        "adaptive": (0.95 if safety is None else safety) if adaptive else None,
+    }
+    missing = [name for name, value in (("--model", model), ("--task", task)) if value is None]
+    if missing and not resume:
+        raise RlcrError(f"give {' and '.join(missing)}; or --resume, to continue the run in {out}")
     watching: list[RunProgress] = []
 
     def watch(done: int, total: int) -> RunProgress:
         watching.append(RunProgress(done, total))
         return watching[-1]
 
+    reaching: dict[str, Any] = {
+        "retry_failed": retry_failed,
+        "data_dir": data_dir,
+        "access": Access(mode, tokenizer, concurrency, timeout, device, dtype),
+        "watch": watch,
+    }
     try:
-        measured = evaluation.evaluate(
-            settings,
-            out,
-            resume=resume,
-            retry_failed=retry_failed,
-            data_dir=data_dir,
-            access=Access(mode, tokenizer, concurrency, timeout, device, dtype),
-            watch=watch,
-        )
+        if resume:
+            given = {name: settings[name] for name in settings if _is_given(context, name)}
+            measured = evaluation.continue_run(out, given, **reaching)
+        else:
+            measured = evaluation.evaluate(evaluation.Settings(**settings), out, **reaching)
     except KeyboardInterrupt:
-        begun = (out / RUN).exists()
-        rest = f"; the same command with --resume continues {out}" if begun else " before anything was begun"
+        rest = f": {_kept(out)}" if (out / RUN).exists() else " before anything was begun"
         print(f"\nrlcr: interrupted{rest}", file=sys.stderr)
         raise
     except RlcrError as error:
         if not watching:  # nothing was begun
             raise
-        raise RlcrError(f"{error}. What is done is kept: the same command with --resume continues") from None
+        raise RlcrError(f"{error}. What is done is kept: {_kept(out)}") from None
     finally:
         for progress in watching:
             progress.close()
     show(measured, as_json, tables.print_results)
-    if adaptive and not as_json:
+    if measured.settings["adaptive"] and not as_json:
         for line in adaptive_lines(out):
             print(line)
+
+
+def _is_given(context: typer.Context, setting: str) -> bool:
+    """Whether the user gave the option of a setting, rather than left it to its default."""
+    options = {"tasks": ["task"], "adaptive": ["adaptive", "safety"]}.get(setting, [setting])
+    sources = [context.get_parameter_source(option) for option in options]
+    return any(source is not None and source.name == "COMMANDLINE" for source in sources)
+
+
+def _kept(out: Path) -> str:
+    """How much of a run is there, and how to go on."""
+    run = open_run(out)
+    return f"{run.state()}; {run.resume_command()} continues"
 
 
 def rescore(

@@ -46,7 +46,8 @@ def show(name: Name, overrides: Overrides = None) -> None:
 
     resolved = load_recipe(name, overridden(overrides))
     weights = " + ".join(f"{weight:g} {part}" for part, weight in reward_of(resolved.recipe).weights.items())
-    print(f"{resolved.name}: {resolved.recipe.about}\n")
+    about = resolved.recipe.about
+    print(f"{resolved.name}: {about}\n" if about else f"{resolved.name}\n")
     print("\n".join(settings_lines(resolved.settings)))
     further = [("reward", weights), ("completions", f"{resolved.recipe.completions:,}")]
     print("\n" + "\n".join(aligned_text(further)))
@@ -87,7 +88,7 @@ def train(
         print(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
         raise
     if int(os.environ.get("RANK", "0")) == 0:
-        print(f"trained: {result.model}")
+        print(f"trained: {result.model}" + (f"; {result.doubts}" if result.doubts else ""))
 
 
 def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:

@@ -48,6 +48,10 @@ class ColumnResult:
     """Those of MEASURED and ``within``."""
     minus_verbalised: Mapping[str, Estimate] | None
     """Paired differences on the rows where both columns give a confidence; None for the stated one itself."""
+    pairs: int
+    """How many rows those are."""
+    scored: int
+    """The rows of the task that were judged right or wrong."""
     cost: Mapping[str, int]
     """``passes`` and ``tokens`` for so many ``completions``, of all tasks; empty where it is not known."""
 
@@ -58,6 +62,8 @@ class ColumnResult:
             "name": self.name,
             "rows": self.rows,
             "coverage": self.coverage,
+            "scored": self.scored,
+            "pairs": self.pairs,
             "metrics": {name: estimate.to_dict() for name, estimate in self.metrics.items()},
             "minus_verbalised": less and {name: estimate.to_dict() for name, estimate in less.items()},
             "cost": dict(self.cost),
@@ -119,15 +125,14 @@ def _measured(
         (within,) = _within_question(correct, question, resamples, stated)
         estimates[WITHIN] = within.estimate(NO_PAIRS)
     less = None
-    if name != VERBALISED:
-        both = given & ~np.isnan(columns[VERBALISED])
-        if both.any():
-            less = _differences(
-                rows.verdict[both], ids[both], columns[VERBALISED][both], confidence_N[both], resamples
-            )
+    both = given & ~np.isnan(columns[VERBALISED])
+    if name != VERBALISED and both.any():
+        less = _differences(
+            rows.verdict[both], ids[both], columns[VERBALISED][both], confidence_N[both], resamples
+        )
     spent = _cost(rows, name)
-    share = float(given.sum() / chosen.sum())
-    return ColumnResult(name, int(given.sum()), share, estimates, less, spent)
+    rows_given, scored, pairs = (int(which.sum()) for which in (given, chosen, both))
+    return ColumnResult(name, rows_given, rows_given / scored, estimates, less, pairs, scored, spent)
 
 
 def _differences(

@@ -86,22 +86,36 @@ def add_columns(
     added: list[Added] = []
     with locked(folder):
         rows = read_rows(folder)
-        for column_name, source in zip(names, sources, strict=True):
-            made_from = stamp(rows.run, column_files(options.of) if source in RECALIBRATIONS else ())
-            column, origin = SOURCES[source](rows, options)
-            path = write_column(rows.run, column_name, column, origin, made_from)
-            added.append(Added(column_name, path, origin))
+        try:
+            for column_name, source in zip(names, sources, strict=True):
+                made_from = stamp(rows.run, column_files(options.of) if source in RECALIBRATIONS else ())
+                column, origin = SOURCES[source](rows, options)
+                path = write_column(rows.run, column_name, column, origin, made_from)
+                added.append(Added(column_name, path, origin))
+        except RlcrError as error:
+            if not added:
+                raise
+            write_results(rows.run)
+            made = [column.name for column in added]
+            raise RlcrError(
+                f"{error}. Made before that, kept and measured: {', '.join(made)}; not made:"
+                f" {', '.join(names[len(made) :])}"
+            ) from None
         write_results(rows.run)
     return added
 
 
 def _check_used(sources: Sequence[str], options: Options) -> None:
-    """Raise for an option that none of the sources uses: the user expects it to matter."""
+    """Raise for an option that no source uses, since the user expects it to matter, and for a missing one."""
     for field in fields(options):
         users = _USERS.get(field.name, ())
         if users and getattr(options, field.name) != field.default and not set(users) & set(sources):
             option = {"id_field": "id"}.get(field.name, field.name)
             raise RlcrError(f"--{option} is for {', '.join(users)}, not for {', '.join(sources)}")
+    if "classifier" in sources and options.classifier is None:
+        raise RlcrError(
+            "source classifier: give --classifier, a folder of `rlcr confidence train-classifier`"
+        )
 
 
 _USERS: dict[str, Sequence[str]] = {
@@ -172,10 +186,7 @@ def _probe(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
 def _classifier(rows: Rows, options: Options) -> tuple[Column, dict[str, Any]]:
     from rlcr.confidence.classifier import classified
 
-    if options.classifier is None:
-        raise RlcrError(
-            "source classifier: give --classifier, a folder of `rlcr confidence train-classifier`"
-        )
+    assert options.classifier is not None
     values, details, spent = classified(rows, options.classifier)
     return rows.to_column(values), column_provenance("classifier", spent, **details)
 

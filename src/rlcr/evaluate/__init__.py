@@ -1,6 +1,7 @@
 """Evaluating a model: methods, stages, grading, results, comparing runs.
 
 evaluate(Settings(model, tasks, method), "runs/one")    as `rlcr eval` does it
+continue_run("runs/one")                                after an interruption
 rescore("runs/one", grading="paper")                    grade it again, without sampling
 """
 
@@ -10,9 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlcr.evaluate.run import Settings, evaluate, rescore, write_results
+    from rlcr.evaluate.run import Settings, continue_run, evaluate, rescore, write_results
 
-__all__ = ["Settings", "evaluate", "rescore", "write_results"]
+__all__ = ["Settings", "continue_run", "evaluate", "rescore", "write_results"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
+from rlcr.evaluate.results import verifier_names
 from rlcr.metrics.intervals import NO_ANSWERS, Answers
 from rlcr.runs.columns import VERBALISED, Column, read_column
 from rlcr.runs.store import Run, open_run
@@ -28,11 +29,14 @@ class RunComparison:
 
     tasks: Mapping[str, metrics.Comparison]
     notes: tuple[str, ...]
+    verifiers: Mapping[str, tuple[str, str]]
+    """Which verifiers graded each task, in the first run and in the second."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         tasks = {task: comparison.to_dict() for task, comparison in self.tasks.items()}
-        return {"tasks": tasks, "notes": list(self.notes)}
+        verifiers = {task: list(names) for task, names in self.verifiers.items()}
+        return {"tasks": tasks, "verifiers": verifiers, "notes": list(self.notes)}
 
 
 def compare_runs(
@@ -55,12 +59,13 @@ def compare_runs(
         tasks_a[task]["sha256"] == tasks_b[task]["sha256"] for task in same_name
     )
     twins = None if alike else _twins(a, b)
-    answers_a = _by_task(a, read_column(a, confidence))
-    answers_b = _by_task(b, read_column(b, confidence), twins)
+    answers_a, by_a = _by_task(a, read_column(a, confidence))
+    answers_b, by_b = _by_task(b, read_column(b, confidence), twins)
     pairs = {task: task for task in same_name} | _other_names(answers_a, answers_b, same_name)
     if not pairs:
         names = " and ".join(", ".join(tasks) for tasks in (tasks_a, tasks_b))
         raise RlcrError(f"{folder_a} and {folder_b} have no task and no problem in common: {names}")
+    verifiers: dict[str, tuple[str, str]] = {}
     compared: dict[str, metrics.Comparison] = {}
     for task, other in pairs.items():
         if task != other:
@@ -74,7 +79,10 @@ def compare_runs(
         if comparison is None:
             raise RlcrError(f"{task}: the two runs have no scored problem in common")
         compared[task] = comparison
-    return RunComparison(compared, tuple(notes))
+        verifiers[task] = by_a[task], by_b[other]
+        if by_a[task] != by_b[other]:
+            notes.append(f"{task}: who verified: {by_a[task]} against {by_b[other]}")
+    return RunComparison(compared, tuple(notes), verifiers)
 
 
 def _different_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
@@ -129,8 +137,14 @@ def _other_names(
     return pairs
 
 
-def _by_task(run: Run, column: Column, twins: Mapping[str, str] | None = None) -> dict[str, Answers]:
-    """The scored answers of each task: verdicts, confidences and questions; with ``twins`` only those."""
+def _by_task(
+    run: Run, column: Column, twins: Mapping[str, str] | None = None
+) -> tuple[dict[str, Answers], dict[str, str]]:
+    """The scored answers of each task (verdicts, confidences and questions), and who verified them.
+
+    With ``twins`` only those.
+    """
+    verifiers: dict[str, dict[str, None]] = {}
     rows: dict[str, list[tuple[bool, float, str]]] = {}
     for record in run.independent_records():
         question = record.id if twins is None else twins.get(record.id)
@@ -138,8 +152,10 @@ def _by_task(run: Run, column: Column, twins: Mapping[str, str] | None = None) -
             stated = column.get(record.key)
             row = record.correct, math.nan if stated is None else stated, question
             rows.setdefault(record.task, []).append(row)
+            verifiers.setdefault(record.task, {})[record.verifier] = None
     tasks: dict[str, Answers] = {}
     for task, answers in rows.items():
         correct, confidence, question = zip(*answers, strict=True)
         tasks[task] = correct, confidence, question
-    return tasks
+    judge = run.described.get("judge_name")
+    return tasks, {task: verifier_names(sorted(names), judge) for task, names in verifiers.items()}

@@ -11,14 +11,24 @@ from typing import Any
 
 from rlcr import metrics
 from rlcr.errors import RlcrError, described, nearest
+from rlcr.evaluate.forced import FORCED_KINDS, ForcedConfidences, forced_kinds
 from rlcr.evaluate.graded_table import group_name
 from rlcr.metrics.measurement import GradedSamples, Measurement
-from rlcr.metrics.tables import Cell, Heading, Table, estimate_text, text_headings
+from rlcr.metrics.tables import (
+    Cell,
+    Heading,
+    Table,
+    estimate_text,
+    of_all,
+    partial_note,
+    resting_on,
+    text_headings,
+)
 from rlcr.runs.columns import held_confidences, read_column
 from rlcr.runs.record import Key, Record
 from rlcr.runs.stamps import records_hash, why_stale
 from rlcr.runs.store import RESULTS, Run, open_run
-from rlcr.verify.verdict import unscorable_warning
+from rlcr.verify.verdict import UNSCORABLE_SHARE, unscorable_warning
 
 
 @dataclass
@@ -33,6 +43,7 @@ class _TaskSamples:
     unrepaired: Counter[str] = field(default_factory=Counter)
     unscorable: Counter[str] = field(default_factory=Counter)
     verifiers: Counter[str] = field(default_factory=Counter)
+    forced: Counter[str] = field(default_factory=Counter)
     cut_off: int = 0
     without_logprobs: int = 0
 
@@ -50,6 +61,7 @@ class _TaskSamples:
         self.repaired.update(record.repairs)
         self.unrepaired.update(record.unrepaired)
         self.verifiers[record.verifier] += 1
+        self.forced.update(forced_kinds(record))
         self.cut_off += record.finish_reason == "length"
         self.without_logprobs += record.likelihood is None
         if correct is None:
@@ -89,6 +101,8 @@ class TaskResult:
     """Completions for which the sampler returned none, or what cannot be any: NaN, values above 0."""
     unscorable: Mapping[str, int]
     verifiers: Mapping[str, int]
+    """How many answers each verifier graded."""
+    forced: ForcedConfidences
 
     @property
     def summary(self) -> metrics.Summary:
@@ -107,6 +121,7 @@ class TaskResult:
             "without_logprobs": self.without_logprobs,
             "unscorable": dict(self.unscorable),
             "verifiers": dict(self.verifiers),
+            "forced_confidences": self.forced.to_dict(),
             "confidences": others,
         }
 
@@ -124,11 +139,15 @@ class Results:
 
     @property
     def warnings(self) -> list[str]:
-        """What makes the numbers doubtful: tasks with many unscorable answers."""
-        asked = {name: (task.unscorable, task.completions) for name, task in self.tasks.items()}
-        asked |= {name: (reasons, sum(reasons.values())) for name, reasons in self.unscored.items()}
-        warnings = {name: unscorable_warning(*counts) for name, counts in asked.items()}
-        return [f"{name}: {warning}" for name, warning in warnings.items() if warning]
+        """What makes the numbers doubtful: answers that count for nothing, confidences that are none."""
+        found: list[tuple[str, str | None]] = []
+        for name, task in self.tasks.items():
+            found.append((name, unscorable_warning(task.unscorable, task.completions)))
+            found.append((name, _without_confidence(task.summary)))
+            found.append((name, task.forced.warning()))
+        for name, reasons in self.unscored.items():
+            found.append((name, unscorable_warning(reasons, sum(reasons.values()))))
+        return [f"{name}: {warning}" for name, warning in found if warning]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -140,6 +159,17 @@ class Results:
             "warnings": self.warnings,
             "coverage": {name: coverage.to_dict() for name, coverage in self.coverage.items()},
         }
+
+
+def _without_confidence(summary: metrics.Summary) -> str | None:
+    if summary.n - summary.rated <= UNSCORABLE_SHARE * summary.n:
+        return None
+    if not summary.rated:
+        return f"none of the {summary.n:,} scored answers states a confidence: there is no calibration to see"
+    return (
+        f"AUROC, Brier and ECE rest on {summary.rated:,} of {summary.n:,} scored answers: the others state no"
+        " confidence that can be read"
+    )
 
 
 def measure_records(
@@ -205,19 +235,20 @@ def _result(task: _TaskSamples, resamples: int) -> TaskResult:
         without_logprobs=task.without_logprobs,
         unscorable=dict(task.unscorable),
         verifiers=dict(task.verifiers),
+        forced=ForcedConfidences(n, **{kind: task.forced[kind] for kind in FORCED_KINDS}),
     )
 
 
 _HEADINGS = (
     *text_headings("task", "by"),
-    Heading("n"),
+    Heading("scored"),
+    Heading("rated"),
     Heading("accuracy", "up"),
     Heading("AUROC", "up"),
     Heading("Brier", "down"),
     Heading("ECE", "down"),
     Heading("tokens"),
     Heading("repaired"),
-    Heading("lost"),
 )
 
 
@@ -226,21 +257,40 @@ def results_table(results: Results) -> Table:
     rows = []
     for name, task in results.tasks.items():
         repaired = f"{task.repair_rate['answer']:.0%}/{task.repair_rate['confidence']:.0%}"
-        failed = sum(results.coverage[name].failed.values())
-        lost = f"{sum(task.unscorable.values())}{f' + {failed} failed' if failed else ''}"
-        counted = f"{task.mean_tokens:.0f}", repaired, lost
+        asked, counted = results.coverage[name].asked, (f"{task.mean_tokens:.0f}", repaired)
         for source, measurement in task.confidences.items():
-            counts = counted if source == "verbalised" else ("", "", "")
-            rows.append(_row(name, source, measurement.overall, counts))
+            counts = counted if source == "verbalised" else ("", "")
+            rows.append(_row(name, source, measurement.overall, asked, counts))
     if results.macro:
-        rows.append(_row("average", "verbalised", results.macro, ("", "", "")))
+        asked = sum(results.coverage[name].asked for name in results.tasks)
+        rows.append(_row("average", "verbalised", results.macro, asked, ("", "")))
     model, method, grading = (results.settings[key] for key in ("model", "method", "grading"))
     caption = (
-        f"Model {model}, method {method}, grading {grading}. ± is half the width of the 95% interval. "
-        "Repaired: answers/confidences that took a forced continuation. Lost: unscorable."
+        f"Model {model}, method {method}, grading {grading}, verified by {verified_by(results)}. ± is half"
+        " the width of the 95% interval. Scored: answers judged right or wrong, on which accuracy rests."
+        " Rated: those of them with a confidence, on which the others rest. Repaired: answers/confidences"
+        " that took a forced continuation."
     )
     warnings = (*failures(results), *(f"Warning: {warning}" for warning in results.warnings))
-    return Table("results", "", _HEADINGS, tuple(rows), caption, notes=warnings)
+    return Table("results", "", _HEADINGS, tuple(rows), caption, notes=(*partial_note(rows), *warnings))
+
+
+def verified_by(results: Results) -> str:
+    """Which verifiers graded the answers; task by task where they differ."""
+    judge = results.settings.get("judge_name")
+    by = {name: verifier_names(task.verifiers, judge) for name, task in results.tasks.items()}
+    if len(set(by.values())) == 1:
+        return next(iter(by.values()))
+    return ", ".join(f"{names} ({task})" for task, names in by.items())
+
+
+def verifier_names(verifiers: Iterable[str], judge: str | None) -> str:
+    """The names of verifiers; a judge with that of its model.
+
+    >>> verifier_names(["judge", "exact"], "tiny")
+    'judge tiny and exact'
+    """
+    return " and ".join(f"judge {judge}" if name == "judge" and judge else name for name in verifiers)
 
 
 def failures(results: Results) -> Iterator[str]:
@@ -256,10 +306,18 @@ def failures(results: Results) -> Iterator[str]:
 
 
 def _row(
-    task: str, source: str, measured: metrics.Summary | metrics.MacroAverage, counts: Iterable[str]
+    task: str,
+    source: str,
+    measured: metrics.Summary | metrics.MacroAverage,
+    asked: int,
+    counts: Iterable[str],
 ) -> tuple[Cell, ...]:
-    values = [estimate_text(measured.metrics[name]) for name in ("accuracy", "auroc", "brier", "ece")]
-    return tuple(map(Cell, (task, source, f"{measured.n:,}", *values, *counts)))
+    values = [
+        resting_on(Cell(estimate_text(measured.metrics[name])), measured.rows(name), asked)
+        for name in ("accuracy", "auroc", "brier", "ece")
+    ]
+    rows = of_all(measured.n, asked), of_all(measured.rated, asked)
+    return (Cell(task), Cell(source), *map(Cell, rows), *values, *map(Cell, counts))
 
 
 def load_results(folder: Path) -> dict[str, Any]:

@@ -1,15 +1,15 @@
 """`rlcr eval`: one model, one method, any number of tasks, into a run folder that can be resumed.
 
-From Python the same is :func:`evaluate`; :func:`rescore` grades a finished run again without sampling.
+From Python the same is :func:`evaluate`; :func:`continue_run` takes up a run that was interrupted, and
+:func:`rescore` grades a finished one again without sampling.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,14 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate.adaptive import run_adaptively, write_adaptive
 from rlcr.evaluate.grade import grade
 from rlcr.evaluate.judge import open_judge
-from rlcr.evaluate.methods import Method, get_method, stored_method
 from rlcr.evaluate.progress import Watch
 from rlcr.evaluate.results import Results, measure_records, results_table
+from rlcr.evaluate.settings import Asked, Settings, kept_tasks
 from rlcr.evaluate.stages import Evaluation, run_stages
-from rlcr.many.stopping import Rule
 from rlcr.metrics.tables import latex, markdown
 from rlcr.problem import Problem
-from rlcr.prompts import Prompt, load_prompt
 from rlcr.runs.columns import column_files, fresh_columns, stamp_columns
+from rlcr.runs.differences import check_same
 from rlcr.runs.record import to_line
 from rlcr.runs.stamps import stale_files, write_derived
 from rlcr.runs.store import (
@@ -44,8 +43,8 @@ from rlcr.runs.store import (
     write_whole,
 )
 from rlcr.runs.versions import run_facts
-from rlcr.sample import Sampler, Sampling
-from rlcr.sample.opening import Access, Stored, Typed, open_sampler
+from rlcr.sample import Sampler
+from rlcr.sample.opening import Access, Stored, Typed, check_access, open_sampler
 from rlcr.tasks import TaskSet, load_at_most, named_apart, write_problems
 from rlcr.tasks.plumbing.take import check_ids
 from rlcr.verify import Grading, Verifier
@@ -54,43 +53,6 @@ log = logging.getLogger(__name__)
 
 _PACKAGES = ("rlcr", "torch", "transformers", "openai", "math-verify", "numpy")
 _RESCORE_BATCH = 2000
-
-
-@dataclass(frozen=True)
-class Settings:
-    """All that decides what a run samples and how it is graded. A run is resumed only with the same.
-
-    ``model`` is a folder, hub id, GGUF file or the address of a server. Without ``temperature`` a single
-    sample is greedy and several are drawn at 0.7, the temperature of training.
-    """
-
-    model: str
-    tasks: tuple[str, ...]
-    method: str | None = None
-    split: str = "test"
-    limit: int | None = None
-    samples: int = 1
-    max_tokens: int = 4096
-    temperature: float | None = None
-    top_p: float = 1.0
-    stop: tuple[str, ...] = ()
-    seed: int = 0
-    grading: Grading = "strict"
-    verifier: str | None = None
-    judge: str | None = None
-    prompt: str | None = None
-    adaptive: float | None = None
-    """Sample a problem only until its leading answer is this safe; ``samples`` is then the budget."""
-
-    def rule(self) -> Rule | None:
-        """When to stop sampling a problem, if that depends on its answers."""
-        return None if self.adaptive is None else Rule(budget=self.samples, safety=self.adaptive)
-
-    def sampling(self) -> Sampling:
-        """How to sample."""
-        usual = 0.0 if self.samples == 1 else 0.7
-        temperature = usual if self.temperature is None else self.temperature
-        return Sampling(self.max_tokens, temperature, self.top_p, self.stop, self.seed)
 
 
 def evaluate(
@@ -112,51 +74,106 @@ def evaluate(
     completions that failed are asked for again only with ``retry_failed``. ``watch(done, total)`` makes the
     observer of the run, such as :class:`rlcr.evaluate.progress.RunProgress`.
     """
-    out = Path(out)
     if retry_failed and not resume:
         raise RlcrError("--retry-failed is for a run that is there: give --resume as well")
-    names = named_apart(settings.tasks)
-    settings.sampling().check()
-    rule = settings.rule()
-    method = _method(settings)
-    prompt = _prompt(settings, method)
+    asked = Asked.of(settings, access or Access())
+    models = _Models(Typed(settings.model), Typed(settings.judge) if settings.judge else None, sampler)
+    begun = open_run(Path(out)) if resume else None
+    return _evaluate(asked, Path(out), models, begun, retry_failed, data_dir, task_sets, watch)
+
+
+def continue_run(
+    out: Path | str,
+    given: Mapping[str, Any] | None = None,
+    *,
+    retry_failed: bool = False,
+    data_dir: Path | str | None = None,
+    access: Access | None = None,
+    watch: Callable[[int, int], Watch] | None = None,
+) -> Results:
+    """Continue a run that was interrupted, with the settings and the problems that it keeps.
+
+    ``given`` are settings by their names, which must be those of the run. A server is asked only if its
+    address is among them: see :mod:`rlcr.sample.opening`.
+    """
+    given, run = given or {}, open_run(Path(out))
+    asked = Asked.again(run, given, access or Access())
+    settings, place = asked.settings, run.folder / RUN
+    model = Typed(settings.model) if "model" in given else Stored(settings.model, place, "--model URL")
+    judge: Typed | Stored | None = None
+    if settings.judge:
+        judge = Typed(settings.judge) if "judge" in given else Stored(settings.judge, place, "--judge URL")
+    task_sets = None if "tasks" in given else kept_tasks(run)
+    return _evaluate(asked, run.folder, _Models(model, judge), run, retry_failed, data_dir, task_sets, watch)
+
+
+@dataclass(frozen=True)
+class _Models:
+    """The model and the judge, each as the user or a file names it; or a sampler that is there already."""
+
+    model: Typed | Stored
+    judge: Typed | Stored | None
+    sampler: Sampler | None = None
+
+
+def _evaluate(
+    asked: Asked,
+    out: Path,
+    models: _Models,
+    begun: Run | None,
+    retry_failed: bool,
+    data_dir: Path | str | None,
+    task_sets: Sequence[TaskSet] | None,
+    watch: Callable[[int, int], Watch] | None,
+) -> Results:
+    """Everything that can be refused is refused before data is loaded, and the rest before the model is."""
+    settings = asked.settings
+    if begun:
+        asked.check(begun)
+    else:
+        check_new(out)
+    if models.sampler is None:
+        check_access(models.model, asked.access)
     if task_sets is None:
         task_sets = [
             load_at_most(name, settings.split, settings.limit, data_dir=data_dir, verifier=settings.verifier)
             for name in settings.tasks
         ]
+        names = named_apart(settings.tasks)
         task_sets = [replace(task, task=name) for task, name in zip(task_sets, names, strict=True)]
     problems = [problem for task in task_sets for problem in task.problems]
     check_ids(problems, "the tasks together")
     judge_needed = any(problem.verifier == "judge" for problem in problems)
     if judge_needed and not settings.judge:
         raise _no_judge()
-    if resume:
-        open_run(out)
-    else:
-        check_new(out)
+    resolved = asked.to_dict() | {"tasks": {task.task: task.provenance() for task in task_sets}}
+    resolved = json.loads(json.dumps(resolved))
+    if begun:
+        check_same(out, {name: begun.settings.get(name) for name in resolved}, resolved)
+        if models.sampler is None:
+            asked.check_weights(begun)
     # Opened before anything is written: a misspelt model must not leave a folder behind.
-    sampler = sampler or open_sampler(Typed(settings.model), access)
-    judging = open_sampler(Typed(settings.judge)) if judge_needed and settings.judge else None
+    sampler = models.sampler or open_sampler(models.model, asked.access)
+    judging = open_sampler(models.judge) if judge_needed and models.judge else None
     graded = _graded_by(settings.grading, settings.verifier, settings.judge, judging)
-    resolved = _resolved(settings, method, prompt, task_sets, sampler, access or Access()) | graded
+    resolved |= graded | {"model_name": sampler.name, "model_weights": sampler.fingerprint}
     with locked(out):
-        run = resume_run(out, resolved) if resume else create_run(out, resolved, graded, run_facts(_PACKAGES))
+        run = resume_run(out, resolved) if begun else create_run(out, resolved, graded, run_facts(_PACKAGES))
         if not (out / PROBLEMS).exists():
             write_problems(out / PROBLEMS, problems)
         retry = run.failed if retry_failed else {}
         if retry or not run.finished:
             evaluation = Evaluation(
                 problems=problems,
-                method=method,
-                prompt=prompt,
+                method=asked.method,
+                prompt=asked.prompt,
                 sampling=settings.sampling(),
                 samples=settings.samples,
                 grading=settings.grading,
                 judge=open_judge(judging) if judging else None,
                 task_of={problem.id: task.task for task in task_sets for problem in task.problems},
             )
-            if rule:
+            if rule := settings.rule():
                 run_adaptively(evaluation, sampler, run, rule, watch, retry=retry)
             else:
                 run_stages(evaluation, sampler, run, watch, retry=retry)
@@ -238,26 +255,7 @@ def write_results(run: Run) -> Results:
     return results
 
 
-# --- settings ---------------------------------------------------------------------------------------
-
-
-def _method(settings: Settings) -> Method:
-    if settings.method:
-        named = get_method(settings.method)
-        with contextlib.suppress(RlcrError):  # of a file that cannot be read; it is not needed
-            stored = stored_method(settings.model)
-            return stored if stored and stored.name == named.name else named
-        return named
-    stored = stored_method(settings.model)
-    if stored is None:
-        raise RlcrError(
-            f"{settings.model} does not say how it was trained: give --method (base, rlvr, rlcr, …)"
-        )
-    return stored
-
-
-def _prompt(settings: Settings, method: Method) -> Prompt:
-    return load_prompt(settings.prompt or method.prompt, format=method.format)
+# --- grading ----------------------------------------------------------------------------------------
 
 
 def _judge_of(run: Run, judge: str | None) -> Typed | Stored | None:
@@ -282,30 +280,3 @@ def _graded_by(
         "judge_name": judging.name if judging else None,
         "judge_weights": judging.fingerprint if judging else None,
     }
-
-
-def _resolved(
-    settings: Settings,
-    method: Method,
-    prompt: Prompt,
-    task_sets: Sequence[TaskSet],
-    sampler: Sampler,
-    access: Access,
-) -> dict[str, Any]:
-    """What a run is compared by when it is resumed: JSON, with every default filled in.
-
-    Of ``access`` only what changes results; the dtype is part of the weights' fingerprint.
-    """
-    resolved = asdict(settings) | {
-        "model_name": sampler.name,
-        "model_weights": sampler.fingerprint,
-        "mode": access.mode,
-        "tokenizer": access.tokenizer,
-        "method": method.name,
-        "temperature": settings.sampling().temperature,
-        "prompt": prompt.name,
-        "prompt_text": prompt.text,
-        "adaptive": rule.to_dict() if (rule := settings.rule()) else None,
-        "tasks": {task.task: task.provenance() for task in task_sets},
-    }
-    return json.loads(json.dumps(resolved))

@@ -169,6 +169,8 @@ class _Session:
             first = next(asked, None)
             if first is None:
                 return
+            if self._watch:
+                self._watch.begun(stage, self._waiting(stage))
             try:
                 self._collect(stage, chain([first], asked), sampling)
                 return
@@ -186,6 +188,12 @@ class _Session:
                         self._fail(failure)
                     else:
                         self._leave_unrepaired(stage, self._drafts[_key_of_repair(failure.key)])
+
+    def _waiting(self, stage: str) -> int:
+        """How many replies a stage of forced continuations has to ask for; of responses, the whole run."""
+        if stage == "response":
+            return len(self._evaluation.problems) * self._evaluation.samples
+        return sum(self._next_stage(draft) == stage for draft in self._drafts.values())
 
     def _leave_unrepaired(self, stage: str, draft: _Draft) -> None:
         """What was sampled is worth having without the repair; how many lack it is in the results."""

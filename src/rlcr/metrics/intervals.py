@@ -23,7 +23,7 @@ from rlcr.metrics.inputs import (
     check_inside,
     question_codes,
 )
-from rlcr.metrics.kernel import METRICS, Binning, SortedRows, check_binning
+from rlcr.metrics.kernel import METRICS, OF_ALL_ROWS, Binning, SortedRows, check_binning
 
 Progress = Callable[[int, int], None]
 MaybeMissing = ArrayLike | Sequence[float | None]
@@ -38,6 +38,8 @@ class Summary:
     """Every metric of one system, in the order of METRICS."""
 
     n: int
+    rated: int
+    """The rows that state a confidence, on which all metrics but accuracy and coverage rest."""
     questions: int
     metrics: Mapping[str, Estimate]
     notes: tuple[str, ...]
@@ -50,11 +52,16 @@ class Summary:
         """As JSON: {"n": ..., "metrics": {"accuracy": {"value": ..., "ci95": [low, high]}, ...}, ...}."""
         return {
             "n": self.n,
+            "rated": self.rated,
             "questions": self.questions,
             "metrics": {name: estimate.to_dict(self.level) for name, estimate in self.metrics.items()},
             "notes": list(self.notes),
             "resamples": self.resamples,
         }
+
+    def rows(self, metric: str) -> int:
+        """How many rows a metric rests on."""
+        return self.n if metric in OF_ALL_ROWS else self.rated
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ class Comparison:
     """Paired differences, second system minus first, in the order of METRICS."""
 
     n: tuple[int, int]
+    rated: tuple[int, int]
     questions: int
     metrics: Mapping[str, Difference]
     level: float
@@ -71,10 +79,15 @@ class Comparison:
         """As JSON, like a summary; each metric also has a "p_value"."""
         return {
             "n": list(self.n),
+            "rated": list(self.rated),
             "questions": self.questions,
             "metrics": {name: difference.to_dict(self.level) for name, difference in self.metrics.items()},
             "resamples": self.resamples,
         }
+
+    def rows(self, metric: str) -> tuple[int, int]:
+        """How many rows of each system a metric rests on."""
+        return self.n if metric in OF_ALL_ROWS else self.rated
 
 
 @dataclass(frozen=True)
@@ -82,6 +95,7 @@ class MacroAverage:
     """Unweighted mean over tasks of every metric, in the order of METRICS."""
 
     n: int
+    rated: int
     tasks: tuple[str, ...]
     metrics: Mapping[str, Estimate]
     level: float
@@ -91,10 +105,15 @@ class MacroAverage:
         """As JSON, like a summary."""
         return {
             "n": self.n,
+            "rated": self.rated,
             "tasks": list(self.tasks),
             "metrics": {name: estimate.to_dict(self.level) for name, estimate in self.metrics.items()},
             "resamples": self.resamples,
         }
+
+    def rows(self, metric: str) -> int:
+        """How many rows of all tasks a metric rests on."""
+        return self.n if metric in OF_ALL_ROWS else self.rated
 
 
 def summary(
@@ -142,7 +161,8 @@ def summary(
         notes.append(
             f"{missing} of {len(correct_N)} rows have no confidence: they count for accuracy and coverage"
         )
-    return Summary(len(correct_N), questions, metrics, tuple(notes), level, resamples, draws)
+    rated = int(rated_N.sum())
+    return Summary(len(correct_N), rated, questions, metrics, tuple(notes), level, resamples, draws)
 
 
 def compare(
@@ -195,7 +215,8 @@ def compare(
         for values, draws in ((values_a, draws_a), (values_b, draws_b))
     )
     metrics = {name: b[name].minus(a[name], why, level) for name in METRICS}
-    return Comparison((len(correct_A), len(correct_B)), questions, metrics, level, resamples)
+    rated = int((~np.isnan(confidence_A)).sum()), int((~np.isnan(confidence_B)).sum())
+    return Comparison((len(correct_A), len(correct_B)), rated, questions, metrics, level, resamples)
 
 
 #: Right or wrong, confidence and question of each answer of a system.
@@ -283,7 +304,8 @@ def macro_average(
         metrics[metric] = Resampled(value, np.mean(draws, axis=0)).estimate(
             f"undefined in {', '.join(undefined)}", level
         )
-    return MacroAverage(sum(s.n for s in summaries.values()), tuple(summaries), metrics, level, resamples)
+    n, rated = (sum(counts) for counts in zip(*((s.n, s.rated) for s in summaries.values()), strict=True))
+    return MacroAverage(n, rated, tuple(summaries), metrics, level, resamples)
 
 
 @dataclass(frozen=True)

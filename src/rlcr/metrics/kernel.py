@@ -385,3 +385,7 @@ def _nan_if_zero(values_R: np.ndarray) -> Floats:
 def _harmonic(terms: int) -> Floats:
     """0, 1, 1 + 1/2, ...; kept, because every chunk of resamples asks for it again."""
     return np.concatenate([[0.0], np.cumsum(1 / np.arange(1, terms + 1))])
+
+
+#: Metrics of all rows; every other is of those that state a confidence.
+OF_ALL_ROWS = ("accuracy", "coverage")

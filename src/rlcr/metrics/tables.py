@@ -125,6 +125,37 @@ def _no_zero(value: float) -> str:
     return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
 
 
+#: Behind a number that does not rest on all answers.
+PARTIAL = "*"
+PARTIAL_NOTE = f"{PARTIAL} rests on some of the answers only: on as many as its row says."
+
+
+def of_all(rows: int, every: int) -> str:
+    """A number of rows, with that of all where some are missing.
+
+    >>> of_all(36, 36), of_all(1800, 3600)
+    ('36', '1,800/3,600')
+    """
+    return f"{rows:,}" if rows == every else f"{rows:,}/{every:,}"
+
+
+def resting_on(cell: Cell, rows: int, every: int) -> Cell:
+    """The cell of a number that rests on these rows of all, with a mark where some are missing.
+
+    >>> resting_on(Cell("0.250"), 18, 36).text, resting_on(Cell("n/a"), 18, 36).text
+    ('0.250*', 'n/a')
+    """
+    if rows == every or cell.text in ("", "n/a"):
+        return cell
+    note = f"rests on {rows:,} of {every:,} answers"
+    return replace(cell, text=cell.text + PARTIAL, note=f"{cell.note}; {note}" if cell.note else note)
+
+
+def partial_note(rows: Sequence[Sequence[Cell]]) -> tuple[str, ...]:
+    """What the mark means, where a table has it."""
+    return (PARTIAL_NOTE,) if any(cell.text.endswith(PARTIAL) for row in rows for cell in row) else ()
+
+
 def mark_best(columns: Sequence[Heading], rows: Sequence[Sequence[Cell]]) -> tuple[tuple[Cell, ...], ...]:
     """Mark the best of each column that has a direction: all rows that show that number."""
     marked = [list(row) for row in rows]

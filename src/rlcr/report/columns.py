@@ -14,7 +14,18 @@ import numpy as np
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
-from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best, text_headings
+from rlcr.metrics.tables import (
+    Cell,
+    Heading,
+    Table,
+    difference_cell,
+    estimate_cell,
+    mark_best,
+    of_all,
+    partial_note,
+    resting_on,
+    text_headings,
+)
 from rlcr.report.curves import reliability_panel
 from rlcr.report.fields import UNSCORABLE, interval_of, mapping_of, number_of
 from rlcr.report.reading import EvalRun
@@ -69,7 +80,14 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> list[Table]:
         cells = [_row(row) for row in rows]
         name = f"columns-{run.label}-{task}".replace("/", "-").replace(" ", "-")
         tables.append(
-            Table(name, f"Columns of confidence: {where}", columns, _marked(columns, cells), _CAPTION)
+            Table(
+                name,
+                f"Columns of confidence: {where}",
+                columns,
+                _marked(columns, cells),
+                _CAPTION,
+                partial_note(cells),
+            )
         )
         differences = [_difference(row) for row in rows if isinstance(row.get("minus_verbalised"), Mapping)]
         if differences:
@@ -82,9 +100,10 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> list[Table]:
                 Table(
                     f"{name}-differences",
                     f"Against the stated confidence: {where}",
-                    (*text_headings("Confidence"), *heads),
+                    (*text_headings("Confidence"), *heads, Heading("Answers")),
                     tuple(differences),
                     caption,
+                    partial_note(differences),
                 )
             )
     return tables
@@ -100,16 +119,23 @@ def _estimates(held: Any) -> list[Cell]:
 
 
 def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:
-    rows = number_of(row.get("rows"))
+    rows, scored = _counts(row, "rows")
     coverage = number_of(row.get("coverage"))
     each = [cost_each(mapping_of(row.get("cost")), name) for name in ("passes", "tokens")]
     return (
         Cell(str(row.get("name"))),
-        *_estimates(row.get("metrics")),
-        Cell("n/a") if math.isnan(rows) else Cell(f"{rows:,.0f}", rows),
+        *(resting_on(cell, rows, scored) for cell in _estimates(row.get("metrics"))),
+        Cell(of_all(rows, scored), rows) if scored else Cell("n/a"),
         Cell("n/a") if math.isnan(coverage) else Cell(f"{coverage:.3f}", coverage),
         *(Cell("unknown") if math.isnan(value) else Cell(f"{value:,.3g}", value) for value in each),
     )
+
+
+def _counts(row: Mapping[str, Any], name: str) -> tuple[int, int]:
+    """How many rows something rests on, and how many were scored; 0 where that is not known."""
+    counts = [number_of(row.get(field)) for field in (name, "scored")]
+    rows, scored = (0 if math.isnan(count) else int(count) for count in counts)
+    return rows, scored or rows
 
 
 def cost_each(cost: Mapping[str, Any], name: str) -> float:
@@ -131,11 +157,12 @@ def _marked(columns: Sequence[Heading], rows: Sequence[tuple[Cell, ...]]) -> tup
 
 
 def _difference(row: Mapping[str, Any]) -> tuple[Cell, ...]:
+    pairs, scored = _counts(row, "pairs")
     cells = [
-        difference_cell(cell.value, cell.low, cell.high, heading.better, cell.note)
+        resting_on(difference_cell(cell.value, cell.low, cell.high, heading.better, cell.note), pairs, scored)
         for cell, (_, heading) in zip(_estimates(row["minus_verbalised"]), MEASURED, strict=True)
     ]
-    return (Cell(str(row.get("name"))), *cells)
+    return (Cell(str(row.get("name"))), *cells, Cell(of_all(pairs, scored), pairs))
 
 
 def column_reliability(run: EvalRun, names: Sequence[str]) -> tuple[Figure | None, list[str]]:

@@ -1,4 +1,4 @@
-"""The completions of a run that failed: how many, and why, as the page says it."""
+"""The completions of a run that failed, and those that wait for more: how many, as the page says it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rlcr.errors import RlcrError
+from rlcr.report.fields import read_objects
 from rlcr.runs.record import Key
-from rlcr.runs.store import FAILED, read_lines
+from rlcr.runs.store import FAILED, UNFINISHED, read_lines
 
 
 def count_failed(folder: Path, records: Iterable[Key], first: float, notes: list[str]) -> int:
@@ -35,3 +36,11 @@ def count_failed(folder: Path, records: Iterable[Key], first: float, notes: list
             f" ({counts}); `rlcr eval … --resume --retry-failed` asks for them again"
         )
     return len(reasons)
+
+
+def count_waiting(folder: Path, records: Iterable[Key]) -> str:
+    """How many more completions of an unfinished run are sampled, in words; empty where none are."""
+    lines = (line for _, line, _ in read_objects(folder / UNFINISHED) if line is not None)
+    waiting = {(str(line.get("id")), str(line.get("sample"))) for line in lines}
+    waiting -= {(name, str(sample)) for name, sample in records}
+    return f"; {len(waiting):,} more are sampled and kept" if waiting else ""

@@ -41,6 +41,11 @@ def share(value: Any) -> float:
     return number if 0 <= number <= 1 else math.nan
 
 
+def texts_of(value: Any) -> list[str]:
+    """The texts of a list of JSON, none for anything else."""
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
 def mapping_of(value: Any) -> dict[str, Any]:
     """An object of JSON, empty for anything else."""
     return dict(value) if isinstance(value, Mapping) else {}

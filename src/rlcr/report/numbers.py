@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -16,10 +17,22 @@ import numpy as np
 from rlcr import metrics
 from rlcr.metrics import Estimate
 from rlcr.metrics.intervals import Answers
-from rlcr.metrics.tables import Cell, Heading, Table, difference_cell, estimate_cell, mark_best, text_headings
+from rlcr.metrics.tables import (
+    Cell,
+    Heading,
+    Table,
+    difference_cell,
+    estimate_cell,
+    mark_best,
+    of_all,
+    partial_note,
+    resting_on,
+    text_headings,
+)
 from rlcr.report.curves import Scope, estimate_of
-from rlcr.report.fields import UNSCORABLE, number_of
+from rlcr.report.fields import UNSCORABLE, mapping_of, number_of
 from rlcr.report.reading import EvalRun, TrainingRun
+from rlcr.report.trainings import taught_updates
 
 # name, heading, which way is better
 HEADLINE = (
@@ -29,7 +42,8 @@ HEADLINE = (
     Heading("ECE", "down", interval=True),
 )
 _METRICS = ("accuracy", "auroc", "brier", "ece")
-_COUNTED = (Heading("Tokens"), Heading("Repaired"), Heading("Unscorable"), Heading("Answers"))
+_RATED = Heading("Rated")
+_COUNTED = (Heading("Tokens"), Heading("Repaired"), Heading("Unscorable"), Heading("Answers"), _RATED)
 
 _RESAMPLES = 1000
 # Rows times resamples that all comparisons together may cost: some twenty seconds.
@@ -43,15 +57,61 @@ def _run_cell(runs: Sequence[EvalRun], run: EvalRun) -> Cell:
 
 def overview(runs: Sequence[EvalRun]) -> Table:
     """What was evaluated, and how."""
-    names = ("method", "model", "tasks", "samples", "grading")
+    names = ("method", "model", "tasks", "samples", "grading", "verifier")
     rows = []
     for run in runs:
         grading = str(run.settings.get("grading") or "unknown")
         samples = str(run.settings.get("samples") or "unknown")
-        texts = (run.method, run.model, ", ".join(run.tasks) or "none", samples, grading)
+        texts = (run.method, run.model, ", ".join(run.tasks) or "none", samples, grading, _verifiers(run))
         rows.append((_run_cell(runs, run), *(Cell(text) for text in texts)))
     columns = text_headings("Run", *(name.capitalize() for name in names))
     return Table("runs", "Runs", columns, tuple(rows))
+
+
+def _verifiers(run: EvalRun, tasks: Sequence[str] = ()) -> str:
+    """Which verifiers graded a run, or some of its tasks; a judge with the name of its model."""
+    known = run.rows.verifiers
+    names = sorted({name for task in tasks or known for name in known.get(task, ())})
+    judge = run.settings.get("judge_name")
+    return ", ".join(f"judge {judge}" if name == "judge" and judge else name for name in names) or "unknown"
+
+
+@dataclass(frozen=True)
+class _Basis:
+    """How many answers were asked for, judged right or wrong, and of those state a confidence."""
+
+    asked: int
+    scored: int
+    rated: int
+
+    def under(self, metric: str, cell: Cell) -> Cell:
+        """The cell of a metric, marked where it does not rest on all."""
+        return resting_on(cell, self.scored if metric == "accuracy" else self.rated, self.asked)
+
+    def cell(self) -> Cell:
+        """How many are rated."""
+        return Cell(of_all(self.rated, self.asked), self.rated)
+
+
+def _basis(run: EvalRun, tasks: Sequence[str]) -> _Basis:
+    """What the metrics of some tasks rest on: from the records, or where they are gone from the results."""
+    rows = run.rows.of(tasks)
+    stored = [_stored_basis(run.results or {}, task) for task in tasks]
+    asked = sum(basis.asked for basis in stored)
+    if not rows.any():
+        return _Basis(asked, sum(basis.scored for basis in stored), sum(basis.rated for basis in stored))
+    scored = rows & (run.rows.verdict != UNSCORABLE)
+    rated = scored & ~np.isnan(run.rows.confidence)
+    return _Basis(max(asked, int(rows.sum())), int(scored.sum()), int(rated.sum()))
+
+
+def _stored_basis(results: Mapping[str, Any], task: str, source: Mapping[str, Any] | None = None) -> _Basis:
+    """What the results say of a task, or of another source of confidence in its answers."""
+    held = mapping_of(mapping_of(results.get("tasks")).get(task))
+    asked = number_of(mapping_of(mapping_of(results.get("coverage")).get(task)).get("asked"))
+    counts = [number_of((held if source is None else source).get(name)) for name in ("n", "rated")]
+    scored, rated = (0 if math.isnan(count) else int(count) for count in counts)
+    return _Basis(scored if math.isnan(asked) else int(asked), scored, rated)
 
 
 def scope_table(runs: Sequence[EvalRun], scope: Scope, name: str, title: str) -> Table:
@@ -70,8 +130,12 @@ def scope_table(runs: Sequence[EvalRun], scope: Scope, name: str, title: str) ->
         if not having:
             continue
         estimates = estimates_of(run, having, notes)
-        cells = [estimate_cell(e.value, e.low, e.high, note=e.note) for e in estimates]
-        row = (_run_cell(runs, run), *cells, *_counts(run, having))
+        basis = _basis(run, having)
+        cells = [
+            basis.under(name, estimate_cell(e.value, e.low, e.high, note=e.note))
+            for name, e in zip(_METRICS, estimates, strict=True)
+        ]
+        row = (_run_cell(runs, run), *cells, *_counts(run, having), basis.cell())
         if len(having) < len(scope.tasks):
             notes.append(
                 f"{run.label} has {len(having)} of the {len(scope.tasks)} tasks ({', '.join(having)}): its "
@@ -81,6 +145,7 @@ def scope_table(runs: Sequence[EvalRun], scope: Scope, name: str, title: str) ->
         else:
             rows.append(row)
     marked = (*mark_best(columns, rows), *partial)
+    notes += partial_note(marked)
     missing = "" if marked else " ".join(notes) or "no evaluation was given"
     return Table(name, title, columns, marked, notes=tuple(notes) if marked else (), missing=missing)
 
@@ -175,7 +240,7 @@ def _stored_counts(tasks: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
 
 def source_table(runs: Sequence[EvalRun]) -> Table | None:
     """Other sources of confidence than what the model states, from the results; None where there are none."""
-    columns = (*text_headings("Run", "Task", "Confidence"), *HEADLINE[1:])
+    columns = (*text_headings("Run", "Task", "Confidence"), *HEADLINE[1:], _RATED)
     rows = []
     for run in runs:
         for task, stored in ((run.results or {}).get("tasks") or {}).items():
@@ -183,29 +248,44 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
             if not isinstance(others, Mapping) or not others:
                 continue
             for source, held in (("verbalised", stored), *others.items()):
-                estimates = [estimate_of(held, name) for name in _METRICS[1:]]
-                cells = [estimate_cell(*estimate) for estimate in estimates]
-                rows.append((_run_cell(runs, run), Cell(task), Cell(str(source)), *cells))
+                basis = _stored_basis(run.results or {}, task, mapping_of(held))
+                cells = [basis.under(name, estimate_cell(*estimate_of(held, name))) for name in _METRICS[1:]]
+                row = (_run_cell(runs, run), Cell(task), Cell(str(source)), *cells, basis.cell())
+                rows.append(row)
     if not rows:
         return None
-    return Table("confidence-sources", "Other sources of confidence", columns, tuple(rows), folded=True)
+    title = "Other sources of confidence"
+    return Table("confidence-sources", title, columns, tuple(rows), notes=partial_note(rows), folded=True)
+
+
+def trainings_table(trainings: Sequence[TrainingRun]) -> Table:
+    """What was trained, and how many of the updates taught anything."""
+    columns = (*text_headings("Training", "Model", "Task"), Heading("Updates"), Heading("Taught anything"))
+    rows = []
+    for run in trainings:
+        model, made = str(run.settings.get("model") or "unknown"), len(run.update)
+        found = taught_updates(run.columns)
+        share = Cell("unknown") if found is None else Cell(of_all(*found), found[0])
+        names = Cell(run.label, series=run.colour), Cell(model), Cell(run.task or "unknown")
+        rows.append((*names, Cell(f"{made:,}", made), share))
+    warnings = tuple(f"{run.label}: {warning}" for run in trainings for warning in run.warnings)
+    return Table("trainings", "Trainings", columns, tuple(rows), notes=warnings)
 
 
 def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
     """The held-out evaluations of the trainings, update by update; None where there are none."""
-    columns = (*text_headings("Training"), Heading("Update"), *text_headings("Task"), *HEADLINE)
+    columns = (*text_headings("Training"), Heading("Update"), *text_headings("Task"), *HEADLINE, _RATED)
     rows = []
     for run in trainings:
         for update, results in run.evals:
             for task, stored in (results.get("tasks") or {}).items():
-                estimates = [estimate_of(stored, name) for name in _METRICS]
-                cells = [estimate_cell(*estimate) for estimate in estimates]
-                rows.append(
-                    (Cell(run.label, series=run.colour), Cell(f"{update:,}", update), Cell(task), *cells)
-                )
+                basis = _stored_basis(results, task)
+                cells = [basis.under(name, estimate_cell(*estimate_of(stored, name))) for name in _METRICS]
+                when = Cell(f"{update:,}", update)
+                rows.append((Cell(run.label, series=run.colour), when, Cell(task), *cells, basis.cell()))
     if not rows:
         return None
-    return Table("held-out", "Held-out evaluations", columns, tuple(rows))
+    return Table("held-out", "Held-out evaluations", columns, tuple(rows), notes=partial_note(rows))
 
 
 # --- differences ------------------------------------------------------------------------------------
@@ -217,6 +297,7 @@ def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
         *text_headings("Run", "minus", "Task"),
         *(Heading(f"Δ {column.text}", column.better, interval=True) for column in HEADLINE),
         Heading("Questions"),
+        Heading("Rated of each"),
     )
     every = len(runs) <= _ALL_PAIRS
     pairs = list(combinations(range(len(runs)), 2)) if every else [(0, n) for n in range(1, len(runs))]
@@ -245,11 +326,20 @@ def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
             continue
         paired = [comparison.metrics[name] for name in _METRICS]
         cells = [
-            difference_cell(d.value, d.low, d.high, column.better, d.note)
-            for d, column in zip(paired, HEADLINE, strict=True)
+            resting_on(
+                difference_cell(d.value, d.low, d.high, column.better, d.note),
+                sum(comparison.rows(name)),
+                sum(comparison.n),
+            )
+            for name, d, column in zip(_METRICS, paired, HEADLINE, strict=True)
         ]
         questions = Cell(f"{comparison.questions:,}", comparison.questions)
-        rows.append((_run_cell(runs, runs[b]), _run_cell(runs, runs[a]), Cell(task), *cells, questions))
+        rated = [of_all(*counts) for counts in zip(comparison.rated, comparison.n, strict=True)]
+        named = _run_cell(runs, runs[b]), _run_cell(runs, runs[a]), Cell(task)
+        rows.append((*named, *cells, questions, Cell(" and ".join(reversed(rated)))))
+        by_a, by_b = (_verifiers(runs[n], [task]) for n in (a, b))
+        if by_a != by_b:
+            notes.append(f"{task}: {runs[b].label} was verified by {by_b}, {runs[a].label} by {by_a}.")
     if not every:
         notes.append(f"With more than {_ALL_PAIRS} runs, each is compared with the first alone.")
     missing = ""
@@ -265,7 +355,7 @@ def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
         columns,
         tuple(rows),
         caption,
-        tuple(notes) if rows else (),
+        (*notes, *partial_note(rows)) if rows else (),
         missing,
     )
 

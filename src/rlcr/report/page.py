@@ -50,6 +50,7 @@ class Report:
     sections: list[Section]
     selection: samples.ShownSamples
     notes: list[str]
+    warnings: list[str]
 
     def every_section(self) -> list[Section]:
         """The sections in order."""
@@ -116,6 +117,7 @@ def make_report(
         sections=sections,
         selection=samples.select(evals, budget),
         notes=[*inputs.notes, *extra.notes, *column_notes],
+        warnings=inputs.warnings,
     )
 
 
@@ -136,7 +138,8 @@ def _headline(
     intro = (
         "Numbers with their 95% intervals. The best of each column is marked. Repaired: answers that took a "
         "forced continuation. Unscorable: answers that could not be judged right or wrong; they "
-        "count for nothing."
+        "count for nothing. Rated: those that were judged and state a confidence, on which AUROC, Brier and "
+        "ECE rest."
     )
     tables = (*first, numbers.scope_table(evals, scope, "headline", title))
     return Section("results", "Results", intro, tables)
@@ -237,7 +240,9 @@ def _training(trainings: list[TrainingRun]) -> list[Section]:
         return [Section("training", "Training", "", missing=missing)]
     table = numbers.held_out_table(trainings)
     figures = (curves.training(trainings), curves.held_out(trainings))
-    return [Section("training", "Training", "", (table,) if table else (), figures)]
+    made = numbers.trainings_table(trainings)
+    tables = (made, table) if table else (made,)
+    return [Section("training", "Training", "", tables, figures)]
 
 
 # --- the page ---------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcr.errors import RlcrError
-from rlcr.report.failed import count_failed
+from rlcr.report.failed import count_failed, count_waiting
 from rlcr.report.fields import (
     UNSCORABLE,
     mapping_of,
@@ -30,8 +30,10 @@ from rlcr.report.fields import (
     read_objects,
     sample_number,
     share,
+    texts_of,
     verdict_code,
 )
+from rlcr.report.trainings import read_updates, training_warnings
 from rlcr.runs.stamps import DERIVED, RecordsHash, why_stale
 from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN, check_format
 from rlcr.tasks import built_file, is_built_file
@@ -62,6 +64,8 @@ class RecordColumns:
     repaired: Ints
     offset: Ints
     """Where the line of the record begins in records.jsonl."""
+    verifiers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Which graded the records of each task."""
 
     def __len__(self) -> int:
         return len(self.task)
@@ -96,6 +100,11 @@ class EvalRun:
     rows: RecordColumns
     artefacts: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What its results say makes its numbers doubtful."""
+        return texts_of((self.results or {}).get("warnings"))
 
     @property
     def method(self) -> str:
@@ -153,6 +162,8 @@ class TrainingRun:
     evals: Sequence[tuple[int, Mapping[str, Any]]]
     """Update and results of the held-out evaluations, in order."""
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """What it warned of, and whether its updates taught anything."""
     colour: int = 0
     """That of an evaluation of its model where there is one: a run keeps its colour through the report."""
 
@@ -176,6 +187,14 @@ class ReportInput:
         return [
             *(f"{run.label}: {note}" for run in self.evals for note in run.notes),
             *(f"training {run.label}: {note}" for run in self.trainings for note in run.notes),
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes numbers doubtful, each with the run it is about."""
+        return [
+            *(f"{run.label}: {warning}" for run in self.evals for warning in run.warnings),
+            *(f"training {run.label}: {warning}" for run in self.trainings for warning in run.warnings),
         ]
 
 
@@ -268,7 +287,8 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     first = number_of(mapping_of(settings.get("adaptive")).get("first"))
     records = RecordsHash(mapping_of(run.get("graded")).get("grading"))
     rows = _read_rows(folder / RECORDS, notes, first, records)
-    answered = zip((rows.ids[question] for question in rows.question), rows.sample.tolist(), strict=True)
+    names = (rows.ids[question] for question in rows.question)
+    answered = list(zip(names, rows.sample.tolist(), strict=True))
     failed = count_failed(folder, answered, first, notes)
     if not math.isnan(first):
         # How many an adaptive run takes is known only at its end: its own file says that it is finished.
@@ -276,8 +296,9 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
             notes.append("unfinished: its rounds have not ended; `rlcr eval … --resume` ends it")
     elif len(rows) + failed < (total := _total(settings)):
         notes.append(
-            f"unfinished ({len(rows) + failed:,} of {total:,}): its numbers are not those of the whole run, "
-            "for responses that need repairs come last; `rlcr eval … --resume` ends it"
+            f"unfinished ({len(rows) + failed:,} of {total:,}{count_waiting(folder, answered)}): its numbers "
+            "are not those of the whole run, for responses that need repairs come last; "
+            f"`rlcr eval --out {folder} --resume` ends it"
         )
     if len(rows) and not (folder / PROBLEMS).exists():
         notes.append(f"no {PROBLEMS}: questions and gold answers cannot be shown")
@@ -330,6 +351,7 @@ def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) 
     """The records; where ``samples`` is a number, only that many of each question. All go into ``seen``."""
     tasks: dict[str, int] = {}
     ids: dict[str, int] = {}
+    verifiers: dict[str, dict[str, None]] = {}
     ints = {name: array("q") for name in ("task", "question", "sample", "verdict", "repaired", "offset")}
     floats = {name: array("d") for name in ("confidence", "tokens")}
     unreadable, first = 0, 0
@@ -342,7 +364,9 @@ def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) 
         seen.add(record)
         if sample_number(record.get("sample")) >= samples:
             continue
-        ints["task"].append(tasks.setdefault(str(record.get("task") or "(no task)"), len(tasks)))
+        task = str(record.get("task") or "(no task)")
+        ints["task"].append(tasks.setdefault(task, len(tasks)))
+        verifiers.setdefault(task, {})[str(record.get("verifier") or "unknown")] = None
         ints["question"].append(ids.setdefault(record["id"], len(ids)))
         ints["sample"].append(sample_number(record.get("sample")))
         ints["verdict"].append(verdict_code(record["verdict"]))
@@ -367,6 +391,7 @@ def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) 
         tokens=np.array(floats["tokens"], np.float64),
         repaired=np.array(ints["repaired"], np.int64),
         offset=np.array(ints["offset"], np.int64),
+        verifiers={task: tuple(sorted(names)) for task, names in verifiers.items()},
     )
 
 
@@ -378,7 +403,7 @@ def _read_training(folder: Path, label: str) -> tuple[TrainingRun, EvalRun | Non
     notes: list[str] = []
     facts = read_json(folder / TRAINING, notes) or {}
     settings = facts.get("settings")
-    update, columns = _read_updates(folder / UPDATES, notes)
+    update, columns = read_updates(folder / UPDATES, notes)
     evals: list[tuple[int, Mapping[str, Any]]] = []
     last: EvalRun | None = None
     folders = sorted(_numbered(folder / EVALS), key=lambda item: item[0])
@@ -392,7 +417,8 @@ def _read_training(folder: Path, label: str) -> tuple[TrainingRun, EvalRun | Non
             break
     if not folders and mapping_of(settings).get("eval_every") is not None:
         notes.append(f"no folder under {EVALS}/: it was not evaluated on held-out problems")
-    training = TrainingRun(label, folder, mapping_of(settings), update, columns, evals, notes)
+    warnings = training_warnings(facts, columns)
+    training = TrainingRun(label, folder, mapping_of(settings), update, columns, evals, notes, warnings)
     return training, last
 
 
@@ -401,30 +427,3 @@ def _numbered(folder: Path) -> Iterator[tuple[int, Path]]:
         for place in folder.iterdir():
             if place.is_dir() and (match := re.fullmatch(r"update-([0-9]{1,12})", place.name)):
                 yield int(match.group(1)), place
-
-
-def _read_updates(path: Path, notes: list[str]) -> tuple[Floats, dict[str, Floats]]:
-    rows: dict[float, dict[str, float]] = {}
-    unreadable = 0
-    if not path.exists():
-        notes.append(f"no {path.name}: no curves of the training")
-    for _, line, _ in read_objects(path):
-        number = math.nan if line is None else number_of(line.get("update"))
-        if line is None or math.isnan(number):
-            unreadable += 1
-            continue
-        parts = line.get("parts")
-        flat = line | {f"parts.{name}": value for name, value in mapping_of(parts).items()}
-        # A resumed training may log an update twice: it continued from the last one.
-        rows[number] = {name: number_of(value) for name, value in flat.items() if name != "update"}
-    if unreadable:
-        notes.append(f"{path.name}: {unreadable:,} lines are not updates; left out")
-    if path.exists() and not rows:
-        notes.append(f"{path.name} has no update yet")
-    numbers = sorted(rows)
-    names = dict.fromkeys(name for number in numbers for name in rows[number])
-    columns = {
-        name: np.array([rows[number].get(name, math.nan) for number in numbers], np.float64) for name in names
-    }
-    defined = {name: values for name, values in columns.items() if not np.isnan(values).all()}
-    return np.array(numbers, np.float64), defined

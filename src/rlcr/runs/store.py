@@ -146,10 +146,19 @@ class Run:
             raise RlcrError(f"{self.folder}: not a run of `rlcr eval`: it has no tasks")
         if not self.finished:
             # What is missing is not a random part: responses that need repairs come last.
-            raise RlcrError(
-                f"{self.folder}: unfinished ({len(self.done) + len(self.failed):,} of {self.total:,});"
-                " `rlcr eval … --resume` first"
-            )
+            raise RlcrError(f"{self.folder}: unfinished ({self.state()}); {self.resume_command()} first")
+
+    def state(self) -> str:
+        """How far a run is: completions that are finished, and those that are sampled and wait for more."""
+        finished = f"{len(self.done) + len(self.failed):,} of {self.total:,}"
+        waiting = {key for key, _ in _keyed_lines(self.folder / UNFINISHED)} - self.done
+        return f"{finished}; {len(waiting):,} more are sampled and kept" if waiting else finished
+
+    def resume_command(self) -> str:
+        """What continues it. A server is asked only if the user names it."""
+        model = str(self.settings.get("model", ""))
+        server = f" --model {model}" if model.startswith(("http://", "https://")) else ""
+        return f"`rlcr eval --out {self.folder} --resume{server}`"
 
     def regraded(self, graded: dict[str, Any]) -> Run:
         """Note that the records are graded in another way now."""
@@ -163,6 +172,8 @@ def _keyed_lines(path: Path) -> Iterator[tuple[Key, bytes]]:
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
             match = _KEY.match(line)
+            if match is None and not line.endswith(b"\n"):
+                return  # a line that a crash cut short
             if match is None:
                 raise RlcrError(f"{path}, line {number}: not a record of a run")
             name = match.group(1).decode("utf-8", "surrogatepass")

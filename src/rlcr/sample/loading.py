@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rlcr.errors import RlcrError, need
+from rlcr.errors import RlcrError, nearest, need
 from rlcr.files import cache_folder
 from rlcr.sample.fingerprint import fingerprint
 
@@ -34,6 +34,7 @@ def load(path_or_id: str | Path, *, device: str = "auto", dtype: str = "auto") -
     where half precision is slow, and bfloat16 elsewhere. Adapters are merged into their base.
     """
     _need_transformers()
+    check_device(device, dtype)
     import torch
     from transformers.utils import logging as transformers_logging
 
@@ -42,10 +43,7 @@ def load(path_or_id: str | Path, *, device: str = "auto", dtype: str = "auto") -
     device = find_device() if device == "auto" else device
     if dtype == "auto":
         dtype = "float32" if device == "cpu" else "bfloat16"
-    kind = getattr(torch, dtype, None)
-    if not isinstance(kind, torch.dtype):
-        raise RlcrError(f"unknown dtype {dtype!r}: float32, bfloat16 or float16")
-    model, tokenizer = _load(str(path_or_id), kind)
+    model, tokenizer = _load(str(path_or_id), getattr(torch, dtype))
     if find_device() == "cpu":
         from rlcr.engine.threads import use_free_threads
 
@@ -96,6 +94,29 @@ def find_device() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def check_device(device: str, dtype: str = "auto") -> None:
+    """Raise if this build of torch does not know a device or a dtype, or if the device is not there."""
+    if device != "auto":
+        import torch
+
+        kind, _, number = device.partition(":")
+        try:
+            module = torch.get_device_module(kind)
+        except RuntimeError:
+            raise RlcrError(f"unknown device {device!r}: {nearest(device, ['cpu', 'cuda', 'mps'])}") from None
+        if not module.is_available():
+            cannot = kind == "cuda" and not torch.backends.cuda.is_built()
+            why = f"torch {torch.__version__} is a build without it" if cannot else "there is none here"
+            raise RlcrError(f"device {device}: {why}; leave it out to use the {find_device()}")
+        if number and not (number.isdecimal() and int(number) < module.device_count()):
+            raise RlcrError(f"device {device}: there are {module.device_count()}, counted from {kind}:0")
+    if dtype != "auto":
+        import torch
+
+        if not isinstance(getattr(torch, dtype, None), torch.dtype):
+            raise RlcrError(f"unknown dtype {dtype!r}: float32, bfloat16 or float16")
 
 
 def _need_transformers() -> None:

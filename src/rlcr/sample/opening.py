@@ -92,22 +92,39 @@ def open_sampler(named: Typed | Stored, access: Access | None = None) -> Sampler
     imported only by the kind that needs them.
     """
     access, model = access or Access(), named.model
-    if model.startswith(("http://", "https://")):
-        if isinstance(named, Stored):
-            named.check_server()
+    check_access(named, access)
+    if is_server(model):
         return _open_server(model, access)
-    if re.match(r"[\w.-]+:\d+(/|$)", model):
-        raise RlcrError(f"{model}: if this is a server, write http://{model}")
-    _refuse([name for name in access.given() if name not in _LOCAL], f"for servers; {model} is a local model")
     from rlcr.sample.local import LocalSampler
 
     return LocalSampler.load(model, device=access.device or "auto", dtype=access.dtype or "auto")
 
 
+def is_server(model: str) -> bool:
+    """Whether the name of a model is the address of a server."""
+    return model.startswith(("http://", "https://"))
+
+
+def check_access(named: Typed | Stored, access: Access) -> None:
+    """Raise for what can be seen to be wrong before a model is loaded or a server is asked."""
+    model = named.model
+    if is_server(model):
+        if isinstance(named, Stored):
+            named.check_server()
+        _refuse([name for name in access.given() if name in _LOCAL], f"for local models; {model} is a server")
+        if access.tokenizer and access.mode == "chat":
+            raise RlcrError("tokenizer is for completion mode: in chat mode the server has its own")
+        return
+    if re.match(r"[\w.-]+:\d+(/|$)", model):
+        raise RlcrError(f"{model}: if this is a server, write http://{model}")
+    _refuse([name for name in access.given() if name not in _LOCAL], f"for servers; {model} is a local model")
+    if access.device or access.dtype:
+        from rlcr.sample.loading import check_device
+
+        check_device(access.device or "auto", access.dtype or "auto")
+
+
 def _open_server(model: str, access: Access) -> Sampler:
-    _refuse([name for name in access.given() if name in _LOCAL], f"for local models; {model} is a server")
-    if access.tokenizer and access.mode == "chat":
-        raise RlcrError("tokenizer is for completion mode: in chat mode the server has its own")
     from rlcr.sample.endpoint import EndpointSampler
 
     tokenizer = None

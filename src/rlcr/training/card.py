@@ -9,10 +9,11 @@ from typing import Any
 import yaml
 
 from rlcr.evaluate.methods import get_method
-from rlcr.metrics.tables import Cell, Heading, Table, markdown
+from rlcr.metrics.tables import PARTIAL_NOTE, Cell, Heading, Table, markdown, resting_on
 from rlcr.runs.store import write_whole
 from rlcr.tasks import TaskSet
 from rlcr.training.recipes import Resolved
+from rlcr.training.teaching import counts, outcome
 
 
 def write_card(
@@ -37,6 +38,7 @@ def write_card(
         f"Trained with [rlcr] from `{recipe.model}`, {len(updates):,} updates of {recipe.completions:,}"
         f" completions. It is asked with the `{method.prompt}` prompt and answers in the tags of the"
         f" `{method.format}` format; `rlcr eval --model THIS_FOLDER` knows that.\n",
+        f"{_taught(updates)}\n" if updates else "",
         "## Data\n",
         f"{_described(task_set)}\n",
         f"Held out: {_described(held_out)}\n" if held_out else "",
@@ -46,6 +48,14 @@ def write_card(
         _table(["setting", "value", "from"], [[s.name, s.value, s.source or s.origin] for s in said]),
     ]
     write_whole(folder / "README.md", "\n".join(section for section in sections if section))
+
+
+def _taught(updates: Sequence[Mapping[str, Any]]) -> str:
+    number = counts(updates)
+    share = f"{number['taught']:,} of {number['made']:,} updates ({number['taught'] / number['made']:.0%})"
+    said = f"{share} taught anything: in the others nothing that was sampled earned more than the rest."
+    doubts = outcome(updates)
+    return f"{said} **{doubts}.**" if doubts else f"{share} taught something."
 
 
 def _described(task_set: TaskSet) -> str:
@@ -58,12 +68,28 @@ def _described(task_set: TaskSet) -> str:
 def _results(updates: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, Any]]) -> str:
     names = ["accuracy", "auroc", "brier", "ece"]
     if evals:
-        rows = [[line["update"], *(line[name] for name in names)] for line in evals]
-        return "Held out, after so many updates:\n\n" + _table(["updates", *names], rows)
+        rows = [[line["update"], *_rested(line, names), line["answers"], line["rated"]] for line in evals]
+        table = _table(["updates", *names, "answers", "rated"], rows)
+        return f"Held out, after so many updates:\n\n{table}\n{_RESTS_ON}"
     if not updates:
         return "Not evaluated.\n"
-    rows = [[updates[-1][name] for name in names]]
-    return "On the completions of the last training update (sampled, not held out):\n\n" + _table(names, rows)
+    rows = [[*(updates[-1][name] for name in names), updates[-1]["completions"]]]
+    return "On the completions of the last training update (sampled, not held out):\n\n" + _table(
+        [*names, "completions"], rows
+    )
+
+
+#: Below a table of held-out evaluations.
+_RESTS_ON = (
+    "auroc, brier and ece rest on the rated answers: those that are scored and state a confidence.\n"
+    f"{PARTIAL_NOTE}\n"
+)
+
+
+def _rested(line: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """The metrics of an evaluation, with a mark where one does not rest on all answers."""
+    rows = {name: line["scored"] if name == "accuracy" else line["rated"] for name in names}
+    return [resting_on(_cell(line[name]), rows[name], line["answers"]).text for name in names]
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -1,8 +1,9 @@
-"""Warnings when a run collapses or cannot be graded, with the reason and what to try.
+"""Warnings when a run collapses, learns nothing or cannot be graded, with the reason and what to try.
 
 Updates are noisy, so means over many are compared, and a change counts only when it is large *and* far
 outside the scatter of the updates themselves: a run with 8 completions an update is not alarmed by its noise.
-Each kind of warning is given once, and again only after the run has recovered from it.
+Each kind of warning is given once, and again only after the run has recovered from it. An update that teaches
+nothing is no matter of chance: the first is warned of, and the next after ten that taught.
 
 The state follows from the lines of ``updates.jsonl`` alone: observing them again restores it.
 
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlcr.training.rollouts import Rollout
+from rlcr.training.teaching import taught, why_nothing
 from rlcr.verify.verdict import unscorable_warning
 
 # Updates in a mean of accuracy or reward. Prompts differ in difficulty, so these are the noisiest.
@@ -115,6 +117,8 @@ class CollapseWatch:
         )
         self._top: float | None = None
         self._unscorable: str | None = None
+        self._nothing: str | None = None
+        self._taught = 0
         self._said: set[str] = set()
         for line in earlier:
             self.observe(line)
@@ -130,6 +134,7 @@ class CollapseWatch:
             "format": self._look_at_format(),
             "entropy": self._look_at_entropy(),
             "unscorable": self._unscorable,
+            "teaching": self._nothing,
         }
         warnings = [text for kind, text in looks.items() if text and kind not in self._said]
         # Empty text is health. None is neither: not bad enough to warn, not good enough to have recovered.
@@ -148,6 +153,11 @@ class CollapseWatch:
         if completions := _number(line, "completions"):
             reasons = {line["unscorable_reason"] or "": line["unscorable"]}
             self._unscorable = unscorable_warning(reasons, int(completions)) or ""
+        self._taught = self._taught + 1 if taught(line) else 0
+        if not self._taught:
+            self._nothing = f"update {line.get('update')} taught nothing: {why_nothing(line)}"
+        else:
+            self._nothing = "" if self._taught >= LEVEL_WINDOW else None
         well_formed = _number(line, "well_formed")
         for trend, value in (
             # Where few outputs are well-formed few confidences are left, and the format is what is wrong.

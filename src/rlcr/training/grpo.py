@@ -166,9 +166,10 @@ class CalibrationTrainer(GRPOTrainer):
         if "loss" in logs and self._updated is not None:
             updated, self._updated = self._updated, None
             own = [torch.tensor([(0.0, 0.0, 0.0), *sums]).sum(0) for sums in (updated.learned, updated.spare)]
+            own.append(torch.tensor([float(updated.taught), 0.0, 0.0]))
             sums = self.accelerator.reduce(torch.stack(own).to(self.accelerator.device), reduction="sum")
             # A run whose samples are all alike learns from none: its entropy is what shows that it collapsed.
-            learned, spare = sums.tolist()
+            learned, spare, (taught, *_) = sums.tolist()
             entropy, kl, tokens = learned if learned[2] else spare
             numbers = {
                 **logs,
@@ -178,6 +179,7 @@ class CalibrationTrainer(GRPOTrainer):
                 "entropy": entropy / tokens if tokens else None,
                 "kl": kl / tokens if self.recipe.kl and tokens else None,
                 "entropy_bonus": updated.bonus,
+                "learned_from": taught,
             }
             logs = {**logs, **self._observe(updated.rollouts, numbers)}
         super().log(logs, start_time)

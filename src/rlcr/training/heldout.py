@@ -91,8 +91,14 @@ class HeldOut(TrainerCallback):
 
 
 def _numbers(results: dict[str, Any]) -> dict[str, float | None]:
-    """Plain numbers of a run's results: of its one task."""
-    (task,) = results["tasks"].values()
+    """Plain numbers of a run's results: of its one task, with how many answers they rest on."""
+    ((name, task),) = results["tasks"].items()
+    rests_on = {
+        "answers": results["coverage"][name]["asked"],
+        "scored": task["n"],
+        "rated": task["rated"],
+    }
+    numbers: dict[str, float | None]
     numbers = {name: task["metrics"][name]["value"] for name in ("accuracy", "brier", "ece", "auroc")}
     accuracy, brier = numbers["accuracy"], numbers["brier"]
-    return numbers | {"reward": None if accuracy is None or brier is None else accuracy - brier}
+    return rests_on | numbers | {"reward": None if accuracy is None or brier is None else accuracy - brier}

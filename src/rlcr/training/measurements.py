@@ -2,7 +2,7 @@
 
 ``updates.jsonl`` in the run's folder has one JSON object a line. :func:`measure_update` gives what the
 rollouts tell; the trainer adds what only it knows (update, epoch, seconds, lr, loss, grad_norm, entropy,
-entropy_bonus, kl).
+entropy_bonus, kl, and learned_from: the completions with an advantage, without which nothing was taught).
 
 Differs from evaluation: completions are sampled at the training temperature and read strictly, and there
 are no intervals. Values of one update are noisy, and the trend over many is what counts.

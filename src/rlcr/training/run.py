@@ -48,10 +48,10 @@ from rlcr.training.recipes.checks import (
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
 from rlcr.training.saving import BEST, MODEL, lora_config, save_model
+from rlcr.training.teaching import TRAINING, counts, note, outcome, warnings_until
 from rlcr.training.update import Example
 from rlcr.training.warm_up import warmed_start
 
-TRAINING = "training.json"
 #: Settings of a run that are known once its problems are loaded.
 _FROM_DATA = ("data", "held_out")
 _PACKAGES = ("rlcr", "torch", "transformers", "trl", "accelerate", "peft", "datasets", "math-verify", "numpy")
@@ -66,6 +66,11 @@ class TrainingResult:
     updates: list[dict[str, Any]] = field(repr=False)
     evals: list[dict[str, Any]] = field(default_factory=list, repr=False)
     best: Path | None = None
+
+    @property
+    def doubts(self) -> str:
+        """What is to be said of updates that taught nothing; empty where there are none."""
+        return outcome(self.updates)
 
 
 def train_run(
@@ -127,7 +132,8 @@ def _train(
 
     def examine(update: int, rollouts: list[Rollout]) -> None:
         if update == 1 and (what := nothing_well_formed(rollouts)):
-            raise RlcrError(f"{what}: {_format_hint(resolved, warmed=start != recipe.model)}")
+            cut_off = all(rollout.truncated for rollout in rollouts)
+            raise RlcrError(f"{what}: {_format_hint(resolved, start != recipe.model, cut_off)}")
 
     trainer = CalibrationTrainer(
         model,
@@ -166,14 +172,19 @@ def _train(
         save_model(
             trained, tokenizer, out / MODEL, method=recipe.method, prompt=own_prompt(recipe), weights=weights
         )
+        updates = read_updates(out / UPDATES)
+        note(out, updates=counts(updates))
         for folder in [out / MODEL, *([best] if best else [])]:
-            write_card(folder, resolved, task_set, held_out_set, read_updates(out / UPDATES), evals)
+            write_card(folder, resolved, task_set, held_out_set, updates, evals)
     PartialState().wait_for_everyone()
     return TrainingResult(out, out / MODEL, read_updates(out / UPDATES), evals, best)
 
 
-def _format_hint(resolved: Resolved, *, warmed: bool) -> str:
+def _format_hint(resolved: Resolved, warmed: bool, cut_off: bool) -> str:
     """What to do where a model does not keep the tags of its method."""
+    if cut_off:
+        limit = resolved.recipe.max_completion_tokens
+        return f"every one ran into the limit of {limit:,} tokens: raise max_completion_tokens"
     if warmed:
         return "its warm-up was too short: raise warm_up.examples, or warm_up.epochs, with another --out"
     name = resolved.name if resolved.name in RECIPES else f"{resolved.name}.yaml"
@@ -276,7 +287,7 @@ class _Journal:
     """Writes down each update, shows progress, and warns of collapse."""
 
     def __init__(self, out: Path, recipe: Recipe, task_set: TaskSet, done: int, main: bool) -> None:
-        self._group, self._main, self._done = recipe.group, main, done
+        self._out, self._group, self._main, self._done = out, recipe.group, main, done
         task = TASKS.get(task_set.task)
         self._abstention = task.abstention if task else ""
         self._watch = CollapseWatch()
@@ -289,6 +300,7 @@ class _Journal:
         self._updates.drop_after(self._done)
         self._rollouts.drop_after(self._done)
         self._watch = CollapseWatch(read_updates(out / UPDATES))
+        self._warnings = warnings_until(out, done)
 
     def begin(self, total: int) -> None:
         """The model is loaded; the first update begins."""
@@ -309,6 +321,7 @@ class _Journal:
             "entropy": logged["entropy"],
             "entropy_bonus": logged["entropy_bonus"],
             "kl": logged["kl"],
+            "learned_from": int(logged["learned_from"]),
             **measure_update(rollouts, self._group, self._abstention),
         }
         self._since = now
@@ -316,6 +329,8 @@ class _Journal:
             self._rollouts.write(line["update"], rollouts)
             self._updates.append(line)
             for warning in self._watch.observe(line):
+                self._warnings.append({"update": line["update"], "warning": warning})
+                note(self._out, warnings=self._warnings)
                 if self._progress:
                     self._progress.warn(warning)
             if self._progress:

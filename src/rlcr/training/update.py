@@ -160,6 +160,8 @@ class Updated:
     """What an update leaves besides its gradient."""
 
     rollouts: list[Rollout]
+    taught: int
+    """Completions of this process that have an advantage on a token that counts."""
     loss: torch.Tensor
     bonus: float
     learned: list[Sums]
@@ -193,7 +195,8 @@ def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
             learner.accelerator.backward(loss, **_backward_options(learner))
         total += loss.detach()
         (learned if part.teaches else spare).append(sums)
-    return Updated(scored.rollouts, total, bonus, learned, spare)
+    taught = sum(sample.teaches for sample in samples)
+    return Updated(scored.rollouts, taught, total, bonus, learned, spare)
 
 
 # --- sample and score -------------------------------------------------------------------------------

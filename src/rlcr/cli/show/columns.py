@@ -13,7 +13,7 @@ from rlcr.cli.show.results import console
 from rlcr.confidence.comparison import ColumnComparison
 from rlcr.confidence.study import SizeResult
 from rlcr.metrics import Estimate
-from rlcr.metrics.tables import aligned_text, estimate_text
+from rlcr.metrics.tables import Cell, aligned_text, estimate_text, of_all, resting_on
 from rlcr.report.columns import COUNTED, MEASURED, cost_each
 
 
@@ -28,11 +28,13 @@ def print_columns(comparison: ColumnComparison) -> None:
         for result in results:
             less = result.minus_verbalised or {}
             spent = [cost_each(result.cost, name) for name in ("passes", "tokens")]
+            measured = [Cell(estimate_text(result.metrics[name])) for name, _ in MEASURED]
+            paired = [Cell(_signed(less[name]) if name in less else "") for name in ("auroc", "brier")]
             table.add_row(
                 escape(result.name),
-                *(estimate_text(result.metrics[name]) for name, _ in MEASURED),
-                *(_signed(less[name]) if name in less else "" for name in ("auroc", "brier")),
-                f"{result.rows:,}",
+                *(resting_on(cell, result.rows, result.scored).text for cell in measured),
+                *(resting_on(cell, result.pairs, result.scored).text for cell in paired),
+                of_all(result.rows, result.scored),
                 f"{result.coverage:.3f}",
                 *("?" if math.isnan(each) else f"{each:,.3g}" for each in spent),
             )
@@ -40,7 +42,8 @@ def print_columns(comparison: ColumnComparison) -> None:
     out.print(
         "± and brackets: 95% intervals, resampling questions. Δ: minus verbalised, paired, where both give "
         "one. Within question: chance that of a right and a wrong sample of one question the right one is "
-        "more confident. Passes and tokens: for each row, beyond the run.",
+        "more confident. Rows: the answers with this confidence, on which its numbers rest; * where these "
+        "are not all, or not all of a difference have both. Passes and tokens: for each row, beyond the run.",
         soft_wrap=True,
     )
     for note in comparison.notes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -12,9 +11,9 @@ from rich.table import Table
 
 from rlcr.cli.show import plain_table
 from rlcr.evaluate.score import Scores
-from rlcr.metrics import Estimate
+from rlcr.metrics import Estimate, MacroAverage, Summary
 from rlcr.metrics.measurement import Measurement
-from rlcr.metrics.tables import estimate_text
+from rlcr.metrics.tables import PARTIAL_NOTE, Cell, estimate_text, of_all, resting_on
 from rlcr.scoring import Incentives
 
 # What a reader should know of each metric; the order is that of the tables.
@@ -48,10 +47,13 @@ def print_measurement(measurement: Measurement) -> None:
     samples = f"{overall.n:,} samples"
     if overall.questions != overall.n:
         samples += f" of {overall.questions:,} questions"
-    table = plain_table("metric", ">value", f">{overall.level:.0%} interval", "better", title=samples)
+    every = overall.n + measurement.unscorable + measurement.failed
+    headings = "metric", ">value", f">{overall.level:.0%} interval", "better", ">rests on"
+    table = plain_table(*headings, title=samples)
     for name, (label, better) in LABELS.items():
-        estimate = overall.metrics[name]
-        table.add_row(label, number(estimate.value), _interval(estimate), better)
+        estimate, rows = overall.metrics[name], overall.rows(name)
+        value = resting_on(Cell(number(estimate.value)), rows, every).text
+        table.add_row(label, value, _interval(estimate), better, of_all(rows, every))
     console.print(table)
     if measurement.macro:
         console.print()
@@ -62,20 +64,25 @@ def print_measurement(measurement: Measurement) -> None:
 
 def _groups(measurement: Measurement) -> Table:
     headline = (" ".join(LABELS[name]).replace(" (paper's bins)", "") for name in _HEADLINE)
-    table = plain_table("group", ">n", *(f">{label}" for label in headline))
+    table = plain_table("group", ">n", ">rated", *(f">{label}" for label in headline))
     table.columns[0].no_wrap = True
     assert measurement.macro is not None
-    rows: list[tuple[str, int, Mapping[str, Estimate]]] = [
-        (name, summary.n, summary.metrics) for name, summary in measurement.by.items()
+    rows: list[tuple[str, Summary | MacroAverage]] = [
+        *measurement.by.items(),
+        ("average of groups", measurement.macro),
     ]
-    rows.append(("average of groups", measurement.macro.n, measurement.macro.metrics))
-    for name, n, metrics in rows:
-        table.add_row(escape(name), f"{n:,}", *(estimate_text(metrics[metric]) for metric in _HEADLINE))
+    for name, measured in rows:
+        texts = {metric: Cell(estimate_text(measured.metrics[metric])) for metric in _HEADLINE}
+        cells = [resting_on(cell, measured.rows(metric), measured.n) for metric, cell in texts.items()]
+        counts = f"{measured.n:,}", of_all(measured.rated, measured.n)
+        table.add_row(escape(name), *counts, *(cell.text for cell in cells))
     return table
 
 
 def _notes(measurement: Measurement) -> list[str]:
     notes = list(measurement.overall.notes)
+    if measurement.overall.rated < measurement.overall.n or measurement.unscorable or measurement.failed:
+        notes.append(PARTIAL_NOTE)
     if measurement.unscorable:
         notes.append(f"{measurement.unscorable:,} samples could not be scored and are left out")
     if measurement.failed:

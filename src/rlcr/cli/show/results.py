@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from rlcr.evaluate.compare import RunComparison
 from rlcr.evaluate.results import Results, failures, results_table
 from rlcr.metrics import Difference
-from rlcr.metrics.tables import Cell, Heading, Table
+from rlcr.metrics.tables import Cell, Heading, Table, of_all, partial_note, resting_on
 
 _PIPE_WIDTH = 200
 
@@ -44,7 +44,7 @@ def print_results(results: Results) -> None:
     out = console()
     table = results_table(results)
     out.print(terminal_table(table))
-    for line in (table.caption, *failures(results)):
+    for line in (table.caption, *partial_note(table.rows), *failures(results)):
         out.print(escape(line), soft_wrap=True)
     for name, task in results.tasks.items():
         for part, count in task.unrepaired.items():
@@ -60,20 +60,31 @@ def print_results(results: Results) -> None:
         for reason, count in reasons.items():
             out.print(escape(f"{name}: {count} unscorable: {reason}"), soft_wrap=True)
     for warning in results.warnings:
-        out.print(escape(f"warning: {warning}"), soft_wrap=True)
+        out.print(escape(f"warning: {warning}"), style="bold yellow", highlight=False, soft_wrap=True)
 
 
 def print_comparison(comparison: RunComparison) -> None:
     """Paired differences, second run minus first, with their intervals; and what else differs."""
     out = console()
-    names = ("task", "metric", "difference", "95% interval", "p", "better")
-    headings = tuple(Heading(name, numeric=name in names[2:5]) for name in names)
-    rows = tuple(
-        tuple(map(Cell, (task, metric.text, *_difference(differences.metrics[name], metric))))
-        for task, differences in comparison.tasks.items()
-        for name, metric in _COMPARED
-    )
-    out.print(terminal_table(Table("comparison", "", headings, rows)))
+    names = ("task", "metric", "difference", "95% interval", "p", "better", "first on", "second on")
+    headings = tuple(Heading(name, numeric=name not in ("task", "metric", "better")) for name in names)
+    rows = []
+    for task, differences in comparison.tasks.items():
+        for name, metric in _COMPARED:
+            value, *others = _difference(differences.metrics[name], metric)
+            used = list(zip(differences.rows(name), differences.n, strict=True))
+            rows.append(
+                (
+                    Cell(task),
+                    Cell(metric.text),
+                    resting_on(Cell(value), sum(n for n, _ in used), sum(differences.n)),
+                    *map(Cell, others),
+                    *(Cell(of_all(n, every)) for n, every in used),
+                )
+            )
+    out.print(terminal_table(Table("comparison", "", headings, tuple(rows))))
+    for line in partial_note(rows):
+        out.print(line)
     questions = ", ".join(
         f"{task} {differences.questions:,}" for task, differences in comparison.tasks.items()
     )
@@ -81,6 +92,9 @@ def print_comparison(comparison: RunComparison) -> None:
         escape(f"second run minus first, on the problems both hold and could score: {questions}"),
         soft_wrap=True,
     )
+    for task, (first, second) in comparison.verifiers.items():
+        who = f"{first} in both" if first == second else f"{first} in the first, {second} in the second"
+        out.print(escape(f"{task}: verified by {who}"), soft_wrap=True)
     for note in comparison.notes:
         out.print(escape(f"note: the runs differ in {note}"), soft_wrap=True)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,14 @@ class TaskSet:
     source: str
     source_sha256: str
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def restored(cls, provenance: Mapping[str, Any], problems: Iterable[Problem]) -> TaskSet:
+        """The set that had this provenance, from problems that were kept."""
+        known = {field.name for field in fields(cls)} & provenance.keys()
+        kept: dict[str, Any] = {name: provenance[name] for name in known}
+        kept["notes"] = tuple(provenance["notes"])
+        return cls(problems=tuple(problems), **kept)
 
     @cached_property
     def sha256(self) -> str:

@@ -9,13 +9,14 @@ from typing import Any
 import torch
 
 from rlcr.errors import RlcrError, need
-from rlcr.sample.loading import find_device
+from rlcr.sample.loading import check_device, find_device
 from rlcr.training.recipes.checks import missing_packages
 from rlcr.training.recipes.settings import Recipe
 
 
 def device_of(recipe: Recipe) -> str:
     """The kind of device to train on; raises if it cannot be had as the recipe says."""
+    check_device(recipe.device)
     device = find_device() if recipe.device == "auto" else recipe.device
     if device == "cuda" and torch.cuda.device_count() > 1 and "LOCAL_RANK" not in os.environ:
         raise RlcrError(

@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from rlcr.errors import RlcrError, nearest
+from rlcr.errors import RlcrError, closest, nearest
 from rlcr.training.recipes.checks import check_settings
 from rlcr.training.recipes.reading import Text, read, read_value
 from rlcr.training.recipes.settings import Lora, Recipe, WarmUp
@@ -97,6 +96,7 @@ def load_recipe(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
     layers.append(_Layer("override", Text("", {}), _nested(overrides or {})))
     for layer in layers:
         _check_names(layer)
+    layers = _without_foreign_about(layers)
     merged: dict[str, Any] = {}
     for layer in layers:
         _merge(merged, layer.values)
@@ -200,6 +200,27 @@ def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> None:
             below[key] = deepcopy(value)
 
 
+def _without_foreign_about(layers: list[_Layer]) -> list[_Layer]:
+    """The layers without a description of another run: of one with another model or task.
+
+    A recipe that comes ``after`` another is about any model that the user names.
+    """
+
+    def said(name: str, below: list[_Layer]) -> Any:
+        layer = _said_by(name, below)
+        return layer.values[name] if layer else None
+
+    kept = list(layers)
+    for at, layer in enumerate(layers):
+        described = ("task",) if said("after", layers[: at + 1]) else ("model", "task")
+        if "about" in layer.values and any(
+            said(name, layers) != said(name, layers[: at + 1]) for name in described
+        ):
+            values = {name: value for name, value in layer.values.items() if name != "about"}
+            kept[at] = replace(layer, values=values)
+    return kept
+
+
 def _check_names(layer: _Layer) -> None:
     for name in layer.values:
         if name == "like":
@@ -216,8 +237,8 @@ def _check_name(layer: _Layer, name: str, known: list[str], full: str) -> None:
         return
     words = name.lower().replace("-", "_").split("_")
     initials = "".join(word[:1] for word in words)  # people write learning_rate for lr
-    close = get_close_matches("_".join(words), known, n=1) or [one for one in known if one == initials]
-    hint = f"did you mean {close[0]}?" if close else "`rlcr recipes show hotpotqa-rlcr` lists all settings"
+    close = closest("_".join(words), known) or (initials if initials in known else None)
+    hint = f"did you mean {close}?" if close else "`rlcr recipes show hotpotqa-rlcr` lists all settings"
     raise RlcrError(f"unknown setting {full} ({layer.where(full)}): {hint}")
 
 

@@ -1,0 +1,93 @@
+"""Confidences that were extracted by force: how many, and how many of them are none.
+
+A model that is made to go on with "my confidence … is equal to" writes something, whatever it was trained
+for. What it writes may be its answer once more, which then reads as a confidence: "12" as 0.12.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from rlcr.response import get_format
+from rlcr.runs.record import Record
+
+# Warned of where so many of the completions needed it …
+_MANY_FORCED = 0.5
+# … or where so many forced texts repeat the answer, and not by chance.
+_MANY_REPEATED, _MORE_THAN_CHANCE = 0.1, 2
+
+
+#: The counts of a task.
+FORCED_KINDS = ("forced", "repeated", "asked_for")
+
+
+@dataclass(frozen=True)
+class ForcedConfidences:
+    """Of the completions of a task: those whose confidence was forced, and those that repeat the answer."""
+
+    completions: int
+    forced: int
+    repeated: int
+    asked_for: int
+    """Of the forced: those whose method asks for a confidence tag, which the model did not write."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"forced": self.forced, "repeat_the_answer": self.repeated}
+
+    def warning(self) -> str:
+        """What makes them doubtful; empty where nothing does."""
+        unfit = self.asked_for > _MANY_FORCED * self.completions
+        echoes = self.repeated > max(_MANY_REPEATED * self.forced, _MORE_THAN_CHANCE)
+        if not unfit and not echoes:
+            return ""
+        said = (
+            f"{self.forced:,} of {self.completions:,} confidences were EXTRACTED BY FORCE after the response;"
+            f" {self.repeated:,} of them only repeat the answer"
+        )
+        if echoes:
+            said += " and are no confidences: calibration measured on them means nothing"
+        why = "the model does not write the tags" if unfit else "the model cannot be asked in this way"
+        return (
+            f"{said}. The method does not fit this model ({why}): try another --method or --prompt, or teach"
+            " it (`rlcr warm-up`, `rlcr train`)"
+        )
+
+
+def forced_kinds(record: Record) -> tuple[str, ...]:
+    """What a completion counts as: names of the counts above."""
+    if record.forced_confidence is None:
+        return ()
+    kinds = {
+        "forced": True,
+        "repeated": repeats(record.forced_confidence, record.answer),
+        "asked_for": "confidence" in get_format(record.format).tags,
+    }
+    return tuple(kind for kind, counts in kinds.items() if counts)
+
+
+def repeats(forced: str, answer: str | None) -> bool:
+    """Whether a forced text begins with the answer, or is it.
+
+    >>> repeats(" 12.", "12"), repeats("12.0%", "12"), repeats(" 85", "12"), repeats(" 120", "12")
+    (True, True, False, False)
+    """
+    answer = _plain(answer or "")
+    if not answer:
+        return False
+    text = _plain(forced)
+    if text == answer:
+        return True
+    first = _plain(text.split()[0]) if text.split() else ""
+    number = _number(answer)
+    return first == answer or (number is not None and _number(first) == number)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" .,:;%$*()[]\"'")
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", text) else None
