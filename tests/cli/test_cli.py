@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.command import RLCR, rlcr
+from tests.command import RLCR, expect_one_line, rlcr
 
 from rlcr import RlcrError, score
 
@@ -288,14 +288,6 @@ def test_damaged_and_binary_files(tmp_path: Path, name: str, content: bytes, mes
     path = tmp_path / name
     path.write_bytes(content)
     expect_one_line(rlcr("metrics", path, *COLUMNS), message)
-
-
-def expect_one_line(result: subprocess.CompletedProcess[str], message: str) -> None:
-    assert result.returncode == 2, result.stderr
-    assert message in result.stderr
-    assert result.stderr.startswith("rlcr: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert result.stdout == ""
 
 
 def test_a_failing_score_leaves_nothing_behind_and_spares_what_was_there(tmp_path: Path) -> None:
