@@ -10,9 +10,7 @@ RLCR = [sys.executable, "-m", "rlcr"]
 _LACKING = "import sys; sys.modules |= dict.fromkeys({without!r}); from rlcr.cli import main; main()"
 
 
-def rlcr(
-    *arguments: object, without: Sequence[str] = (), **options: Any
-) -> subprocess.CompletedProcess[str]:
+def rlcr(*arguments: object, without: Sequence[str] = (), **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, whatever it returns. ``options`` are those of ``subprocess.run``.
 
     The packages named in ``without`` cannot be imported, nor found.

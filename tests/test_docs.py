@@ -34,7 +34,9 @@ def test_every_documented_name_is_there_after_import_rlcr(tmp_path: Path) -> Non
     run("import rlcr\n" + "\n".join(sorted(names)), tmp_path)
 
 
-@pytest.mark.parametrize("page", [ROOT / "docs" / "python.md", ROOT / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [ROOT / "docs" / "python.md", ROOT / "README.md"], ids=lambda page: page.name
+)
 def test_its_python_runs(page: Path, tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     assert blocks

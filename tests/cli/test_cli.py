@@ -323,7 +323,7 @@ def test_wrong_options_of_the_other_commands(tmp_path: Path, table: Path) -> Non
     plot = tmp_path / "plot.txt"
     expect_one_line(rlcr("metrics", table, *COLUMNS, "--plot", plot), "plot.txt: cannot write the figure")
     assert not plot.exists()
-    expect_one_line(rlcr("metrics", table), "say which column is which: --correct COL --confidence COL")
+    expect_one_line(rlcr("metrics", table), "say which column it is: --correct COL")
     expect_one_line(rlcr("nonsense"), "No such command 'nonsense'")
     assert "Usage" in rlcr().stdout
 
