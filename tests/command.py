@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 RLCR = [sys.executable, "-m", "rlcr"]
-#: The command where some packages are not installed.
-_LACKING = "import sys; sys.modules |= dict.fromkeys({without!r}); from rlcr.cli import main; main()"
+#: As the installed command calls it, where some packages are missing.
+_PROGRAM = """
+import sys
+sys.argv[0] = "rlcr"
+sys.modules |= dict.fromkeys({without!r})
+from rlcr.cli import main
+main()
+"""
 
 
 def rlcr(*arguments: object, without: Sequence[str] = (), **options: Any) -> subprocess.CompletedProcess[str]:
@@ -15,8 +21,7 @@ def rlcr(*arguments: object, without: Sequence[str] = (), **options: Any) -> sub
 
     The packages named in ``without`` cannot be imported, nor found.
     """
-    program = [sys.executable, "-c", _LACKING.format(without=tuple(without))] if without else RLCR
-    command = [*program, *map(str, arguments)]
+    command = [sys.executable, "-c", _PROGRAM.format(without=tuple(without)), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, **options)
 
 

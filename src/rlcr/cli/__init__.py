@@ -8,14 +8,25 @@ from typing import Annotated
 
 import typer
 
-from rlcr.cli import confidence, evaluating, measuring, reporting, starting, tasks, training, voting, warmup
+from rlcr.cli import (
+    confidence,
+    evaluating,
+    listing,
+    measuring,
+    reporting,
+    starting,
+    tasks,
+    training,
+    voting,
+    warmup,
+)
+from rlcr.cli.help import with_plain_help
 from rlcr.errors import RlcrError
 
 app = typer.Typer(
     name="rlcr",
     help="Language models that say how sure they are, and are right about it.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -33,6 +44,7 @@ app.command("analyses")(voting.analyses)
 app.add_typer(confidence.app, name="confidence")
 app.command("import")(confidence.import_)
 app.command("export")(evaluating.export)
+app.command("runs")(listing.runs)
 app.command("report")(reporting.report)
 app.command("quickstart")(starting.quickstart)
 app.add_typer(training.recipes, name="recipes")
@@ -61,7 +73,7 @@ def main() -> None:
     """Run the command line. A mistake of the user's is one line on standard error and exit status 2."""
     try:
         # Not standalone: typer would print its usage errors as a box of five lines.
-        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
+        sys.exit(with_plain_help(app)(sys.argv[1:] or ["--help"], standalone_mode=False))
     except Exception as error:
         if isinstance(error, RlcrError):
             message = str(error)
