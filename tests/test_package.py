@@ -70,7 +70,7 @@ evaluate
 training
 confidence
 report
-quickstart
+quickstart doctor
 cli
 """
 ROOMS = {name: height for height, line in enumerate(LAYERS.split("\n")) for name in line.split()}

@@ -11,6 +11,7 @@ import typer
 from rlcr.cli import (
     confidence,
     evaluating,
+    examining,
     listing,
     measuring,
     reporting,
@@ -46,6 +47,7 @@ app.command("import")(confidence.import_)
 app.command("export")(evaluating.export)
 app.command("runs")(listing.runs)
 app.command("report")(reporting.report)
+app.command("doctor")(examining.doctor)
 app.command("quickstart")(starting.quickstart)
 app.add_typer(training.recipes, name="recipes")
 app.command("train")(training.train)
