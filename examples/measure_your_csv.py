@@ -44,8 +44,8 @@ def main(folder: Path) -> None:
         found = rlcr.metrics.summary(correct, confidence).metrics
         print(model, *(f"{name} {found[name].value:.3f}" for name in ("accuracy", "brier", "ece")))
 
-    difference = rlcr.metrics.compare(*columns["boastful"], *columns["honest"]).metrics["brier"]
-    print(f"honesty lowers the Brier score by {-difference.value:.3f} (p = {difference.p_value:.3f})")
+    difference = rlcr.metrics.compare(*columns["honest"], *columns["boastful"]).metrics["brier"]
+    print(f"boasting costs {difference.value:.3f} of Brier score (p = {difference.p_value:.3f})")
 
 
 if __name__ == "__main__":

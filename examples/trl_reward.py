@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 import rlcr
 
@@ -19,7 +19,7 @@ REWARD = rlcr.get_reward("rlcr")  # format, correctness and calibration, one hal
 def calibration_reward(completions: list[Any], gold: list[str], **_: Any) -> list[float | None]:
     """What TRL calls: a reward for each completion, None where nobody can tell (it is then left out)."""
     texts = [completion[0]["content"] for completion in completions]
-    problems = [rlcr.Problem(str(n), "", answer, verifier="math") for n, answer in enumerate(gold)]
+    problems = [rlcr.Problem(str(n), "", (answer,), verifier="math") for n, answer in enumerate(gold)]
     return REWARD.score(texts, problems).rewards.totals()
 
 
@@ -27,7 +27,7 @@ def main(model: str, out: str = "runs/trl", **settings: Any) -> GRPOTrainer:
     """Train on little sums. ``settings`` are those of GRPOConfig."""
     prompt = rlcr.load_prompt("rlcr")
     sums = [
-        rlcr.Problem(f"{a}+{b}", f"What is {a} + {b}?", str(a + b), "math")
+        rlcr.Problem(f"{a}+{b}", f"What is {a} + {b}?", (str(a + b),), "math")
         for a in range(9)
         for b in range(9)
     ]

@@ -39,7 +39,7 @@ def test_measure_your_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     honest, boastful, verdict = capsys.readouterr().out.splitlines()
     assert honest.split()[2] == boastful.split()[2], "they know equally much"
     assert float(honest.split()[-1]) < 0.05 < 0.3 < float(boastful.split()[-1])
-    assert verdict.startswith("honesty lowers the Brier score by 0.2")
+    assert verdict.startswith("boasting costs 0.2")
     # The command that it names, on the table that it made.
     options = ("--by", "model", "--plot", "reliability.png", "--resamples", "0")
     assert rlcr("metrics", "answers.csv", *options, cwd=tmp_path).returncode == 0
