@@ -90,7 +90,7 @@ def test_what_needs_more_says_so_in_one_line(installed: Path, work: Path) -> Non
         ("train", "tiny-arms-brier", "--out", "runs/trained"),
         ("eval", "--model", "some/model", "--task", "arms", "--method", "rlcr", "--out", "runs/eval"),
         ("eval", "--model", "http://127.0.0.1:9/v1", "--task", "arms", "--method", "rlcr", "--out", "runs/e"),
-        ("tasks", "show", "gym"),
+        ("tasks", "show", "gym", "--set", "dataset=chain_sum"),
     ):
         said = call(installed / "rlcr", *command, cwd=work, status=2)
         assert len(said.splitlines()) == 1, said
