@@ -1,15 +1,141 @@
 # pyright: basic
-"""The examples run: the whole algorithm in one file, whose gradient is the trainer's, and a model cascade."""
+"""Every example runs, on tiny real models and a local server; the gradient of the minimal one is the trainer's."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from examples import cascade, rlcr_minimal
+from examples import (
+    cascade,
+    evaluate_server,
+    grade_generations,
+    measure_your_csv,
+    rlcr_minimal,
+    train_on_your_file,
+    trl_reward,
+)
 from tests.asking.replayed import Replay, text
+from tests.command import rlcr
+from tests.evaluate.capitals import CAPITALS
+from tests.servers import Call, ModelServer
+from tests.tiny import writing_model, writing_tokenizer
 from tests.training.gradients import MIXED, error, exact_model
 from tests.training.updates import encode, examples, recipe, tiny_tokenizer, update
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_all_are_listed() -> None:
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    for path in EXAMPLES.iterdir():
+        assert path.suffix not in (".py", ".ipynb") or f"({path.name})" in listed
+
+
+# --- what needs no model ----------------------------------------------------------------------------
+
+
+def test_measure_your_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measure_your_csv.main(tmp_path)
+    honest, boastful, verdict = capsys.readouterr().out.splitlines()
+    assert honest.split()[2] == boastful.split()[2], "they know equally much"
+    assert float(honest.split()[-1]) < 0.05 < 0.3 < float(boastful.split()[-1])
+    assert verdict.startswith("boasting costs 0.2")
+    # The command that it names, on the table that it made.
+    options = ("--by", "model", "--plot", "reliability.png", "--resamples", "0")
+    assert rlcr("metrics", "answers.csv", *options, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "reliability.png").exists()
+
+
+def test_grade_generations(capsys: pytest.CaptureFixture[str]) -> None:
+    grade_generations.main()
+    *lines, overall = capsys.readouterr().out.splitlines()
+    assert [line.partition("confidence")[0].split()[-1] for line in lines] == [
+        "correct",
+        "correct",
+        "wrong",
+        "wrong",
+    ]
+    assert "read leniently: percent" in lines[1]
+    assert overall == "accuracy 0.500 brier 0.034 coverage 0.750"
+
+
+def test_the_notebook_prints_what_it_shows(tmp_path: Path) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    notebook = nbformat.read(EXAMPLES / "first_hour.ipynb", as_version=4)
+    stored = [_texts(cell) for cell in notebook.cells]
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert [_texts(cell) for cell in notebook.cells] == stored
+    assert (tmp_path / "report.html").exists()
+
+
+def _texts(cell) -> str:
+    """What a cell printed; pictures are left out."""
+    outputs = cell.get("outputs", [])
+    return "".join(out.get("text", "") or out.get("data", {}).get("text/plain", "") for out in outputs)
+
+
+# --- with a server, and with tiny models ------------------------------------------------------------
+
+
+def test_evaluate_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("openai")
+
+    def reply(call: Call) -> str:
+        known = next((CAPITALS[country] for country in CAPITALS if f"of {country}?" in call.prompt), "Sydney")
+        sure = 0.6 if known == "Sydney" else 0.95
+        return f"<think>…</think><answer>{known}</answer><confidence>{sure}</confidence>"
+
+    with ModelServer(reply) as server:
+        results = evaluate_server.main(server.url, tmp_path)
+    (found,) = results.tasks.values()
+    assert found.completions == 6
+    assert found.summary.metrics["accuracy"].value == pytest.approx(2 / 3)
+    assert "6 answers" in capsys.readouterr().out
+    assert "Capital of Australia?" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tiny model that mostly keeps the tags of RLCR."""
+    folder = tmp_path_factory.mktemp("model")
+    writing_model("rlcr", strength=9.0, max_position_embeddings=2048).save_pretrained(folder)
+    writing_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+def test_trl_reward(model: str, tmp_path: Path) -> None:
+    trainer = trl_reward.main(
+        model, str(tmp_path), num_generations=4, per_device_train_batch_size=4, max_completion_length=16,
+        max_steps=2, use_cpu=True, bf16=False, report_to="none", save_strategy="no", learning_rate=1e-3,
+    )  # fmt: skip
+    rewards = [line["reward"] for line in trainer.state.log_history if "reward" in line]
+    assert trainer.state.global_step == 2
+    assert rewards
+    assert all(-1.0 <= reward <= 1.0 for reward in rewards)
+
+
+def test_the_reward_is_eight_lines_and_leaves_out_what_nobody_can_tell() -> None:
+    good = [{"content": "<think>.</think><answer>4</answer><analysis>.</analysis><confidence>1</confidence>"}]
+    assert trl_reward.calibration_reward([good, good], ["4", "5"]) == [1.0, 0.0]
+    assert trl_reward.calibration_reward([good], [""]) == [None]
+    source = (EXAMPLES / "trl_reward.py").read_text(encoding="utf-8").split("REWARD = ")[1]
+    assert len(("REWARD = " + source.partition("def main")[0]).strip().splitlines()) <= 8
+
+
+def test_train_on_your_file(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trained = train_on_your_file.main(
+        model, tmp_path, warm_up=None, method="rlcr", updates=2, prompts=2, group=4, micro_batch=4, lr=0.01,
+        max_prompt_tokens=1024, max_completion_tokens=16, eval_every=2, eval_size=4, report_to=[],
+    )  # fmt: skip
+    assert json.loads((trained / "rlcr.json").read_text())["method"] == "rlcr"
+    assert "400 problems" in capsys.readouterr().out
+    assert "RLCR on my own sums" in (trained / "README.md").read_text(encoding="utf-8")
+    assert (tmp_path / "report.html").exists()
+
+
+# --- the whole algorithm ----------------------------------------------------------------------------
 
 
 def test_its_gradient_is_the_trainers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

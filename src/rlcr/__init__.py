@@ -10,6 +10,9 @@ The public API on one screen. Nothing here imports torch, matplotlib or sympy.
     score(completions, golds)                  all of it, for generations made anywhere
     ask(client, question, samples=8)           an answer with a confidence, for applications
     train("hotpotqa-rlcr", out="run")          a training run (needs the extra "train")
+
+The rooms are there too, each imported when it is first used: ``rlcr.tasks.load``, ``rlcr.evaluate.evaluate``,
+``rlcr.runs.store.open_run``, ``rlcr.report.page.write_report`` and whatever else docs/python.md names.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from rlcr import metrics, verify
 from rlcr.asking import Answer, ask, ask_async
 from rlcr.errors import RlcrError
 from rlcr.evaluate.score import score
+from rlcr.lazy import submodules
 from rlcr.problem import Problem
 from rlcr.prompts import load_prompt, messages, render
 from rlcr.response import FORMATS, Response, ResponseFormat, parse
@@ -58,6 +62,8 @@ __all__ = [
     "train",
     "verify",
 ]
+
+__getattr__ = submodules(__name__)
 
 if TYPE_CHECKING:
     from rlcr.training.run import TrainingResult

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.command import RLCR, rlcr
+from tests.command import RLCR, expect_one_line, rlcr
 
 from rlcr import RlcrError, score
 
@@ -290,14 +290,6 @@ def test_damaged_and_binary_files(tmp_path: Path, name: str, content: bytes, mes
     expect_one_line(rlcr("metrics", path, *COLUMNS), message)
 
 
-def expect_one_line(result: subprocess.CompletedProcess[str], message: str) -> None:
-    assert result.returncode == 2, result.stderr
-    assert message in result.stderr
-    assert result.stderr.startswith("rlcr: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert result.stdout == ""
-
-
 def test_a_failing_score_leaves_nothing_behind_and_spares_what_was_there(tmp_path: Path) -> None:
     rows = [{"text": GOOD.format("x", "0.9"), "gold": "x"}] * 3000 + [{"text": 5.5, "gold": None}]
     path, out = write_jsonl(tmp_path / "t.jsonl", rows), tmp_path / "out.jsonl"
@@ -331,7 +323,7 @@ def test_wrong_options_of_the_other_commands(tmp_path: Path, table: Path) -> Non
     plot = tmp_path / "plot.txt"
     expect_one_line(rlcr("metrics", table, *COLUMNS, "--plot", plot), "plot.txt: cannot write the figure")
     assert not plot.exists()
-    expect_one_line(rlcr("metrics", table), "say which column is which: --correct COL --confidence COL")
+    expect_one_line(rlcr("metrics", table), "say which column it is: --correct COL")
     expect_one_line(rlcr("nonsense"), "No such command 'nonsense'")
     assert "Usage" in rlcr().stdout
 

@@ -39,7 +39,7 @@ def test_alone_it_lists_every_task_and_cuts_no_name(columns: int, monkeypatch: p
 
 
 def test_show(data: str) -> None:
-    result = run(app, ["show", "gsm8k", "-n", "2", "--prompt", "rlvr", "--data-dir", data])
+    result = run(app, ["show", "gsm8k", "--limit", "2", "--prompt", "rlvr", "--data-dir", data])
     assert result.exit_code == 0, result.output
     assert "Question 1?" in result.output
     assert "Question 2?" not in result.output
@@ -52,7 +52,7 @@ def test_build_writes_the_same_bytes_twice(data: str, tmp_path: Path) -> None:
     outs = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
     for out in outs:
         result = run(
-            app, ["build", "gsm8k", "--out", str(out), "--size", "5", "--seed", "3", "--data-dir", data]
+            app, ["build", "gsm8k", "--out", str(out), "--limit", "5", "--seed", "3", "--data-dir", data]
         )
         assert result.exit_code == 0, result.output
         assert "size: 5" in result.output
@@ -61,7 +61,7 @@ def test_build_writes_the_same_bytes_twice(data: str, tmp_path: Path) -> None:
 
 def test_build_with_settings(tmp_path: Path) -> None:
     out = tmp_path / "arms.jsonl"
-    result = run(app, ["build", "arms", "--out", str(out), "--size", "4", "--set", "arms=3"])
+    result = run(app, ["build", "arms", "--out", str(out), "--limit", "4", "--set", "arms=3"])
     assert result.exit_code == 0, result.output
     assert '"arms": 3' in result.output
     assert len(out.read_text().splitlines()) == 4
@@ -78,7 +78,7 @@ def test_overlap_of_a_split_and_a_built_file(data: str, tmp_path: Path) -> None:
     ("task", "setting", "message"),
     [
         ("gsm8k", "seed=3", "gsm8k: seed is an option of its own: --seed"),
-        ("gsm8k", "size=3", "gsm8k: size is an option of its own: --size"),
+        ("gsm8k", "size=3", "gsm8k: size is an option of its own: --limit"),
         ("file", "verifier=math", "file: verifier is an option of its own: --verifier"),
         ("gym", "data_dir=x", "gym: data_dir is an option of its own: --data-dir"),
         ("arms", "name=x", "arms: name is an option of its own: the task itself"),
@@ -104,7 +104,7 @@ def test_a_text_may_look_like_a_number(tmp_path: Path) -> None:
 
 
 def test_a_list_as_a_setting(tmp_path: Path) -> None:
-    result = run(app, ["show", "arms", "-n", "0", "--set", "arms=2", "--set", "prior=[1, 3]"])
+    result = run(app, ["show", "arms", "--limit", "0", "--set", "arms=2", "--set", "prior=[1, 3]"])
     assert result.exit_code == 0, result.output
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from tests.tiny import writing_model, writing_tokenizer
+from tests.training.tiny_recipe import RECIPE
 
 import rlcr
 from rlcr.errors import RlcrError
@@ -24,28 +25,6 @@ from rlcr.runs.store import locked, open_run
 from rlcr.sample.loading import load
 from rlcr.training.measurements import read_updates
 from rlcr.training.rollouts import read_rollouts
-
-RECIPE = """\
-model: {model}
-task: arms
-size: 6
-method: rlcr
-reward: rlcr
-prompts: 3
-group: 4
-micro_batch: 6
-lr: 0.01
-schedule: linear
-entropy: 0.02
-updates: 6
-max_prompt_tokens: 1024
-max_completion_tokens: 12
-dtype: float32
-device: cpu
-gradient_checkpointing: false
-save_every: 2
-report_to: []
-"""
 
 
 @pytest.fixture(scope="module")

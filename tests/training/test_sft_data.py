@@ -162,7 +162,7 @@ def test_killed_at_any_time_and_resumed_from_the_command_line(tmp_path: Path) ->
         whole = make_sft_data(settings(task, server, expert), tmp_path / "whole")
         command = [
             sys.executable, "-m", "rlcr", "sft-data", "--model", server.url, "--task", task,
-            "--expert", expert.url, "--size", "12", "--out", str(out),
+            "--expert", expert.url, "--limit", "12", "--out", str(out),
         ]  # fmt: skip
         expert.delay = 3.0
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

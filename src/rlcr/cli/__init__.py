@@ -13,6 +13,8 @@ from rlcr.cli import (
     asking,
     confidence,
     evaluating,
+    examining,
+    listing,
     measuring,
     reporting,
     serving,
@@ -22,13 +24,13 @@ from rlcr.cli import (
     voting,
     warmup,
 )
+from rlcr.cli.help import with_plain_help
 from rlcr.errors import RlcrError
 
 app = typer.Typer(
     name="rlcr",
     help="Language models that say how sure they are, and are right about it.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -46,7 +48,9 @@ app.command("analyses")(voting.analyses)
 app.add_typer(confidence.app, name="confidence")
 app.command("import")(confidence.import_)
 app.command("export")(evaluating.export)
+app.command("runs")(listing.runs)
 app.command("report")(reporting.report)
+app.command("doctor")(examining.doctor)
 app.command("quickstart")(starting.quickstart)
 app.add_typer(training.recipes, name="recipes")
 app.command("train")(training.train)
@@ -77,7 +81,7 @@ def main() -> None:
     """Run the command line. A mistake of the user's is one line on standard error and exit status 2."""
     try:
         # Not standalone: typer would print its usage errors as a box of five lines.
-        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
+        sys.exit(with_plain_help(app)(sys.argv[1:] or ["--help"], standalone_mode=False))
     except Exception as error:
         if isinstance(error, RlcrError):
             message = str(error)

@@ -24,7 +24,7 @@ app = typer.Typer(
 @app.command()
 def add(
     source: Annotated[
-        str, typer.Argument(metavar="NAME", help="Source, or several joined by commas: agreement, probe, …")
+        str, typer.Argument(metavar="NAME", help="One of the sources above, or several joined by commas.")
     ],
     run: RunFolder,
     name: Annotated[str | None, typer.Option("--as", metavar="COLUMN", help="Another name for it.")] = None,
@@ -52,7 +52,13 @@ def add(
     device: Annotated[str, typer.Option(help="cpu, cuda, mps; default: the fastest there is.")] = "auto",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16; default by device.")] = "auto",
 ) -> None:
-    """Add a column of confidence to a run, and measure the run again with it."""
+    """Add a column of confidence to a run, and measure the run again with it.
+
+    Sources: answer-probability-min, answer-probability-product and response-likelihood, from the
+    probabilities of tokens; agreement and hybrid, from several samples of a question; probe, from the
+    model's hidden states; classifier, made by `rlcr confidence train-classifier`; temperature, platt and
+    isotonic, which recalibrate another column; file, from a table of yours.
+    """
     from rlcr.confidence.sources import Options, add_columns
 
     with progress_bar("embedding") as progress:

@@ -15,6 +15,7 @@ from rlcr.evaluate import compare as comparing
 from rlcr.evaluate import export as lm_eval
 from rlcr.evaluate import run as evaluation
 from rlcr.evaluate.adaptive import adaptive_lines
+from rlcr.evaluate.methods import METHODS
 from rlcr.evaluate.progress import RunProgress
 from rlcr.runs.store import RUN, open_run
 from rlcr.sample.opening import Access, Mode
@@ -41,10 +42,16 @@ def eval_(
     ] = None,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")],
     method: Annotated[
-        str | None, typer.Option(help="How to ask and read; default: what the checkpoint was trained for.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"How to ask and read: {', '.join(METHODS)}; default: what the checkpoint was trained for.",
+        ),
     ] = None,
     split: Annotated[str, typer.Option(help="Split of the tasks.")] = "test",
-    limit: Annotated[int | None, typer.Option(help="Problems of each task; default: all.", min=1)] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="How many problems of each task; default: all.", min=1)
+    ] = None,
     samples: Annotated[int, typer.Option(help="Samples of each problem.", min=1)] = 1,
     adaptive: Annotated[
         bool,

@@ -17,8 +17,10 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate import graded_table, results
 from rlcr.evaluate import score as grader
 from rlcr.evaluate.progress import progress_bar
+from rlcr.metrics.measurement import GradedSamples
 from rlcr.report import curves, plots
 from rlcr.runs.store import RUN
+from rlcr.tasks.plumbing.tables import NoColumn
 
 Table = Annotated[Path, typer.Argument(help="JSONL, CSV (both also .gz) or Parquet.", show_default=False)]
 TableOrRun = Annotated[
@@ -35,12 +37,17 @@ def metrics(
     file: TableOrRun,
     correct: Annotated[
         str | None,
-        typer.Option(metavar="COL", help="Column of verdicts: 1 or 0, true or false. A run has them."),
+        typer.Option(metavar="COL", help="Column of verdicts, 1 or 0, true or false; default: correct."),
     ] = None,
     confidence: Annotated[
         str | None,
-        typer.Option(metavar="COL", help="Column of confidences from 0 to 1; see `rlcr confidence`."),
+        typer.Option(
+            metavar="COL", help="Column of confidences; default: confidence, of a run what the model stated."
+        ),
     ] = None,
+    percent: Annotated[
+        bool, typer.Option("--percent", help="Confidences are from 0 to 100, not from 0 to 1.")
+    ] = False,
     by: Annotated[
         str | None,
         typer.Option(
@@ -65,23 +72,47 @@ def metrics(
     if plot:
         plots.check_name(plot)
     if os.path.exists(file / RUN):  # os.path, since a name that is too long is no error to it
-        for name, given in (("correct", correct), ("question", question)):
-            if given:
-                raise RlcrError(f"{file}: a run has its own verdicts and questions; leave out --{name}")
-        samples = results.run_samples(file, confidence or "verbalised", by)
-    elif correct is None or confidence is None:
-        raise RlcrError(f"{file}: say which column is which: --correct COL --confidence COL")
-    else:
-        with progress_bar("reading") as reading:
-            samples = graded_table.read_graded(
-                file, correct=correct, confidence=confidence, by=by, question=question, progress=reading
+        own = {"correct": correct, "question": question, "percent": percent}
+        for name in (name for name, given in own.items() if given):
+            raise RlcrError(
+                f"{file}: a run has its own verdicts, confidences and questions; leave out --{name}"
             )
+        samples = results.run_samples(file, confidence or "verbalised", by)
+    else:
+        samples = _read_graded(file, correct, confidence, by, question, percent)
     with progress_bar("measuring") as measuring:
         measurement = samples.measure(resamples=resamples, progress=measuring)
     if plot:
         diagram = curves.reliability_of(file.name, measurement.reliability(), measurement.overall)
         plots.save(diagram, [plot])
     show(measurement, as_json, terminal.print_measurement)
+
+
+def _read_graded(
+    file: Path,
+    correct: str | None,
+    confidence: str | None,
+    by: str | None,
+    question: str | None,
+    percent: bool,
+) -> GradedSamples:
+    """A table's verdicts and confidences, in the columns of those names where none is given."""
+    try:
+        with progress_bar("reading") as reading:
+            return graded_table.read_graded(
+                file,
+                correct=correct or "correct",
+                confidence=confidence or "confidence",
+                by=by,
+                question=question,
+                percent=percent,
+                progress=reading,
+            )
+    except NoColumn as error:
+        for name, given in (("correct", correct), ("confidence", confidence)):
+            if error.column == name and given is None:
+                raise RlcrError(f"{error}; say which column it is: --{name} COL") from None
+        raise
 
 
 def score(

@@ -11,11 +11,14 @@ from rich.console import Console
 from rlcr.cli.show import tasks as task_view
 from rlcr.tasks import load_with, write_problems
 
-app = typer.Typer(help="Sets of problems: list them, look at them, build them, compare them.")
+app = typer.Typer(
+    help="Sets of problems: alone it lists them; look at them, build them, compare them.",
+    subcommand_metavar="[COMMAND] [ARGS]...",
+)
 
 Name = Annotated[str, typer.Argument(help="A task, or a .jsonl file of built problems.", show_default=False)]
 Split = Annotated[str, typer.Option(help="train or test; for hub data of your own, its split.")]
-Size = Annotated[int | None, typer.Option(help="How many problems; the paper's number by default.", min=1)]
+Limit = Annotated[int | None, typer.Option(help="How many problems; default: as many as the paper.", min=1)]
 Seed = Annotated[int, typer.Option(help="Which problems are drawn, and every shuffle.")]
 DataDir = Annotated[
     Path | None, typer.Option(help="Directory of local files, before the hub.", envvar="RLCR_DATA")
@@ -40,10 +43,9 @@ def _list(context: typer.Context) -> None:
 @app.command()
 def show(
     name: Name,
-    count: Annotated[int, typer.Option("-n", help="How many problems.", min=0)] = 3,
+    limit: Annotated[int, typer.Option(help="How many problems.", min=0)] = 3,
     prompt: Annotated[str, typer.Option(metavar="NAME", help="System prompt, by name or file.")] = "rlcr",
     split: Split = "test",
-    size: Size = None,
     seed: Seed = 0,
     data_dir: DataDir = None,
     verifier: Verifier = None,
@@ -52,8 +54,8 @@ def show(
 ) -> None:
     """Print problems as a model gets them, with gold, verifier and provenance."""
     given = task_view.read_settings(name, settings or [], template)
-    tasks = load_with(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, settings=given)
-    print(task_view.show(tasks, count, prompt))
+    tasks = load_with(name, split, size=None, seed=seed, data_dir=data_dir, verifier=verifier, settings=given)
+    print(task_view.show(tasks, limit, prompt))
 
 
 @app.command()
@@ -61,7 +63,7 @@ def build(
     name: Name,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write JSON Lines.", show_default=False)],
     split: Split = "test",
-    size: Size = None,
+    limit: Limit = None,
     seed: Seed = 0,
     data_dir: DataDir = None,
     verifier: Verifier = None,
@@ -70,7 +72,9 @@ def build(
 ) -> None:
     """Write the problems of a task. The same seed gives the same bytes on any machine."""
     given = task_view.read_settings(name, settings or [], template)
-    tasks = load_with(name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, settings=given)
+    tasks = load_with(
+        name, split, size=limit, seed=seed, data_dir=data_dir, verifier=verifier, settings=given
+    )
     write_problems(out, tasks.problems)
     print(task_view.provenance(tasks))
 

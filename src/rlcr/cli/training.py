@@ -11,7 +11,10 @@ import typer
 
 from rlcr.errors import RlcrError, need
 
-recipes = typer.Typer(help="Training runs, one short file each: list them, look at them.")
+recipes = typer.Typer(
+    help="Training runs, one short file each: alone it lists them; look at one of them.",
+    subcommand_metavar="[COMMAND] [ARGS]...",
+)
 
 Overrides = Annotated[
     list[str] | None,

@@ -14,6 +14,7 @@ import typer
 
 from rlcr.cli.training import Name, Overrides, overridden
 from rlcr.errors import RlcrError, need
+from rlcr.evaluate.methods import METHODS
 from rlcr.evaluate.progress import open_bar
 from rlcr.runs.store import RUN
 from rlcr.training import sft as training
@@ -57,9 +58,11 @@ def sft_data(
         typer.Option(metavar="MODEL", help="Analyses the solutions: a server's address, or a local model."),
     ],
     out: Out,
-    size: Annotated[int, typer.Option(help="Problems.", min=1)] = 500,
+    limit: Annotated[int, typer.Option(help="How many problems.", min=1)] = 500,
     split: Annotated[str, typer.Option(help="Split of the task.")] = "train",
-    method: Annotated[str, typer.Option(help="How the model is asked for solutions.")] = "rlvr",
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help=f"How to ask for solutions: {', '.join(METHODS)}.")
+    ] = "rlvr",
     seed: Annotated[int, typer.Option(help="Of the draw of problems and of the sampling.")] = 0,
     temperature: Annotated[float, typer.Option(help="Of the solutions; 0 is greedy.", min=0)] = 0.7,
     max_tokens: Annotated[int, typer.Option(help="Tokens of a reply at most.", min=1)] = 4096,
@@ -71,7 +74,7 @@ def sft_data(
         model=model,
         task=task,
         expert=expert,
-        size=size,
+        size=limit,
         split=split,
         method=method,
         seed=seed,

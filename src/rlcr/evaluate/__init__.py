@@ -7,8 +7,9 @@ rescore("runs/one", grading="paper")                    grade it again, without 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from rlcr.lazy import submodules
 
 if TYPE_CHECKING:
     from rlcr.evaluate.run import Settings, continue_run, evaluate, rescore, write_results
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["Settings", "continue_run", "evaluate", "rescore", "write_results"]
 
 
+_submodule = submodules(__name__)
+
+
 def __getattr__(name: str) -> Any:
     # Looked up on first use: grading a text needs neither samplers nor tasks.
     if name in __all__:
-        return getattr(import_module("rlcr.evaluate.run"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(_submodule("run"), name)
+    return _submodule(name)

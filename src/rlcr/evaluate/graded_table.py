@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rlcr.errors import RlcrError
 from rlcr.metrics.measurement import GradedSamples
 from rlcr.tasks.plumbing.tables import Progress, as_confidence, as_correct, read_rows
 
@@ -16,18 +18,21 @@ def read_graded(
     confidence: str,
     by: str | None = None,
     question: str | None = None,
+    percent: bool = False,
     progress: Progress | None = None,
 ) -> GradedSamples:
     """Read verdicts and confidences from a file. A list in a cell holds several samples of that question.
 
     Rows with the same value in the column ``question`` are samples of one question; without it each row
-    is a question of its own.
+    is a question of its own. With ``percent`` confidences are from 0 to 100.
     """
     samples = GradedSamples()
+    as_stated = partial(as_confidence, percent=percent)
+    most = 0.0
     questions: dict[str, int] = {}
     wanted = [column for column in (correct, confidence, by, question) if column]
     for number, row in enumerate(read_rows(path, wanted, progress=progress)):
-        verdicts, confidences = row.converted(correct, as_correct), row.converted(confidence, as_confidence)
+        verdicts, confidences = row.converted(correct, as_correct), row.converted(confidence, as_stated)
         if len(verdicts) != len(confidences):
             raise row.error(
                 confidence, f"{len(confidences)} confidences for {len(verdicts)} in column {correct}"
@@ -36,6 +41,12 @@ def read_graded(
         group = None if by is None else group_name(row.cells[by])
         for verdict, stated in zip(verdicts, confidences, strict=True):
             samples.add(verdict, stated, question=code, group=group)
+            most = max(most, stated or 0.0)
+    if percent and 0 < most <= 0.01:
+        raise RlcrError(
+            f"{path}, column {confidence}: no confidence is above 1, so these are no percentages;"
+            " leave out --percent"
+        )
     return samples
 
 

@@ -16,3 +16,7 @@
 Beyond the paper: closed forms instead of drawn subsets where there are any, CISC's softmax weights, the
 confidence of voted answers, adaptive sampling.
 """
+
+from rlcr.lazy import submodules
+
+__getattr__ = submodules(__name__)

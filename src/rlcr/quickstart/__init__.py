@@ -29,7 +29,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcr.errors import RlcrError
+from rlcr.errors import RlcrError, need
+from rlcr.files import writing
 from rlcr.runs.store import RESULTS, open_run, write_whole
 from rlcr.runs.versions import run_facts
 from rlcr.tasks import write_problems
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 SUMMARY, REPORT, FIGURES = "quickstart.json", "report.html", "figures"
 SEQUENCES = "sequences.jsonl"
 _PACKAGES = ("rlcr", "torch", "transformers", "trl", "numpy")
+#: What its trainings import, in the order in which it should be installed.
+_NEEDED = ("torch", "transformers", "accelerate", "datasets", "trl")
+_INSTALL = 'install the build of torch for your hardware (pytorch.org), then pip install "rlcr[train]"'
 #: Test problems for the report. The exact numbers need none.
 _TEST_PROBLEMS = 1000
 
@@ -104,6 +108,7 @@ def run(
 
     A shorter run has fewer ``ways``, other ``lessons`` of its model, or ``overrides`` of the recipes.
     """
+    need("the quickstart", *_NEEDED, install=_INSTALL)
     from rlcr.quickstart.table import exact_table
     from rlcr.report.page import write_report
     from rlcr.training.embedded import build
@@ -146,6 +151,8 @@ def exact_of(folder: Path) -> ExactEvaluation:
 
 def _open_folder(out: Path, seed: int, fresh: bool) -> None:
     mark = out / SUMMARY
+    if out.exists() and not out.is_dir():
+        raise RlcrError(f"{out}: is a file, and --out is a folder; choose another")
     if out.is_dir() and any(out.iterdir()):
         if not mark.is_file():
             raise RlcrError(f"{out}: not empty, and not a quickstart's; choose another --out")
@@ -156,7 +163,8 @@ def _open_folder(out: Path, seed: int, fresh: bool) -> None:
             raise RlcrError(
                 f"{out}: holds the quickstart of seed {before}; --fresh starts over, or choose --out"
             )
-    out.mkdir(parents=True, exist_ok=True)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
     if not mark.is_file():
         write_whole(mark, json.dumps({"seed": seed, "seconds": 0.0}) + "\n")
     if not (out / SEQUENCES).exists():

@@ -58,8 +58,8 @@ class Report:
 
 
 def write_report(
-    folders: Sequence[Path],
-    out: Path,
+    folders: Sequence[Path | str],
+    out: Path | str,
     *,
     figures: Path | None = None,
     trained_on: Sequence[str] = (),
@@ -69,11 +69,12 @@ def write_report(
 
     The results begin with the tables ``first``, which the caller has made.
     """
+    out = Path(out)
     if out.is_dir():
         raise RlcrError(f"{out}: is a folder; the report is one file, such as report.html")
     if figures is not None and figures.exists() and not figures.is_dir():
         raise RlcrError(f"{figures}: not a folder")
-    report = make_report(read_runs(folders), trained_on, first=first)
+    report = make_report(read_runs([*map(Path, folders)]), trained_on, first=first)
     write_whole(out, render(report))
     if figures is not None:
         write_files(report, figures)

@@ -270,8 +270,9 @@ def create_run(folder: Path, settings: dict[str, Any], graded: dict[str, Any], f
     return Run(folder, settings, graded)
 
 
-def open_run(folder: Path) -> Run:
+def open_run(folder: Path | str) -> Run:
     """Open a run that exists."""
+    folder = Path(folder)
     path = folder / RUN
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from rlcr.errors import RlcrError
+from rlcr.lazy import submodules
 from rlcr.prompts import Message
+
+__getattr__ = submodules(__name__)
 
 Span = tuple[int, int]
 

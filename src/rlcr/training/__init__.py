@@ -20,10 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcr.errors import need
+from rlcr.lazy import submodules
 
 if TYPE_CHECKING:
     from rlcr.training.recipes import Resolved
     from rlcr.training.run import TrainingResult
+
+__getattr__ = submodules(__name__)
 
 
 def train_run(

@@ -12,13 +12,15 @@ from rlcr.tasks.plumbing.task import Task
 
 #: What is asked of every task in the same way, and is no setting.
 _OPTIONS = ("split", "size", "seed", "data_dir", "verifier", "name")
+#: Those whose option is called otherwise.
+_NAMES_OF_OPTIONS = {"size": "--limit", "name": "the task itself"}
 
 
 def checked(task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings as they are, or an error that names the first with a wrong name or type."""
     for name in given:
         if name in _OPTIONS:
-            option = "the task itself" if name == "name" else f"--{name.replace('_', '-')}"
+            option = _NAMES_OF_OPTIONS.get(name, f"--{name.replace('_', '-')}")
             raise RlcrError(f"{task.name}: {name} is an option of its own: {option}")
         if name not in task.settings and not task.open_settings:
             known = nearest(name, list(task.settings)) if task.settings else "it has none"

@@ -28,6 +28,14 @@ _ROWS_A_TICK = 1000
 _PARQUET_BATCH = 1000
 
 
+class NoColumn(RlcrError):
+    """A column that a table lacks."""
+
+    def __init__(self, where: str, column: str, present: list[str]) -> None:
+        super().__init__(f"{where}: no column {column!r}; {nearest(column, present)}")
+        self.column = column
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row: where it came from, and its cells by column name."""
@@ -102,21 +110,13 @@ def read_rows(
     for row in readers[suffix](path, columns, progress):
         for column in columns or ():
             if column not in row.cells:
-                raise _no_column(f"{path}, line {row.line}", column, list(row.cells))
+                raise NoColumn(f"{path}, line {row.line}", column, list(row.cells))
         empty = False
         yield row
     if empty:
         raise RlcrError(f"{path}: has no rows")
     if progress:
         progress(1.0)
-
-
-class NoColumn(RlcrError):
-    """A column that every row must have is not there."""
-
-
-def _no_column(where: str, column: str, present: list[str]) -> NoColumn:
-    return NoColumn(f"{where}: no column {column!r}; {nearest(column, present)}")
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def _csv(path: Path, columns: Sequence[str] | None, progress: Progress | None) -
                 raise RlcrError(f"{path}, line 1: two columns have the same name")
             for column in columns or ():
                 if header and column not in header:
-                    raise _no_column(f"{path}, line 1", column, header)
+                    raise NoColumn(f"{path}, line 1", column, header)
             for count, values in enumerate(reader):
                 if progress and count % _ROWS_A_TICK == 0:
                     progress(raw.tell() / size)
@@ -203,7 +203,7 @@ def _parquet(path: Path, columns: Sequence[str] | None, progress: Progress | Non
             present = file.schema_arrow.names
             for column in columns or ():
                 if column not in present:
-                    raise _no_column(str(path), column, present)
+                    raise NoColumn(str(path), column, present)
             line = 0
             wanted = None if columns is None else list(columns)
             for batch in file.iter_batches(batch_size=_PARQUET_BATCH, columns=wanted):
@@ -236,18 +236,23 @@ def as_correct(value: Any) -> bool | None:
     raise ValueError(f"{value!r} is neither right nor wrong; expected 1 or 0, true or false, or empty")
 
 
-def as_confidence(value: Any) -> float | None:
-    """A confidence cell: a number in [0, 1]; empty is None. Else ValueError."""
+def as_confidence(value: Any, *, percent: bool = False) -> float | None:
+    """A confidence cell: a number in [0, 1], or with ``percent`` in [0, 100]; empty is None. Else ValueError.
+
+    >>> as_confidence("0.9"), as_confidence("90%", percent=True), as_confidence("")
+    (0.9, 0.9, None)
+    """
     if value is None or (isinstance(value, str) and value.strip().lower() in ("", "none", "null")):
         return None
+    most = 100 if percent else 1
     try:
-        number = float(value)
+        number = float(value.strip().removesuffix("%") if percent and isinstance(value, str) else value)
     except (TypeError, ValueError, OverflowError):
         number = None
     if number is None or isinstance(value, bool):
-        raise ValueError(f"{str(value)[:40]!r} is not a number; a confidence is a number from 0 to 1")
-    if not 0 <= number <= 1:
-        hint = " (a percentage? divide by 100)" if 1 < number <= 100 else ""
+        raise ValueError(f"{str(value)[:40]!r} is not a number; a confidence is a number from 0 to {most}")
+    if not 0 <= number <= most:
+        hint = " (a percentage? `rlcr metrics --percent` reads those)" if 1 < number <= 100 else ""
         hint = " (leave it empty where there is none)" if number != number else hint
-        raise ValueError(f"confidence {number:g} is outside [0, 1]{hint}")
-    return number
+        raise ValueError(f"confidence {number:g} is outside [0, {most}]{hint}")
+    return number / most

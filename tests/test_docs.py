@@ -1,0 +1,43 @@
+"""What the documentation tells a reader to type exists, and does what it says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+#: Python where no model library can be imported.
+NO_TORCH = "import sys; sys.modules |= dict.fromkeys(['torch', 'transformers', 'trl'])\n"
+
+
+def run(code: str, folder: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    result = subprocess.run(
+        [sys.executable, "-c", NO_TORCH + code],
+        capture_output=True, text=True, check=False, cwd=folder, env=environment,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+
+
+def test_every_documented_name_is_there_after_import_rlcr(tmp_path: Path) -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    names = {
+        name
+        for name in re.findall(r"(?<![\w/.-])rlcr(?:\.[A-Za-z_]\w*)+", text)
+        if not name.endswith((".json", ".yaml", ".txt"))
+    }
+    assert len(names) > 15
+    run("import rlcr\n" + "\n".join(sorted(names)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "docs" / "python.md", ROOT / "README.md"], ids=lambda page: page.name
+)
+def test_its_python_runs(page: Path, tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    assert blocks
+    run("\n".join(blocks), tmp_path)
