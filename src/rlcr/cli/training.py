@@ -1,4 +1,4 @@
-"""`rlcr recipes` and `rlcr train`."""
+"""`rlcr recipes`, `rlcr train` and `rlcr launch-config`."""
 
 from __future__ import annotations
 
@@ -88,6 +88,26 @@ def train(
         raise
     if int(os.environ.get("RANK", "0")) == 0:
         print(f"trained: {result.model}")
+
+
+def launch_config(
+    name: Annotated[str, typer.Argument(metavar="LAUNCH", help="ddp, zero2, fsdp2 or zero3.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it here; else it is printed.")
+    ] = None,
+) -> None:
+    """A configuration for `accelerate launch`: how several GPUs share a run."""
+    from rlcr.runs.store import write_whole
+    from rlcr.training.launches import launch_config as text_of
+
+    text = text_of(name)
+    if out is None:
+        print(text, end="")
+        return
+    if out.exists():
+        raise RlcrError(f"{out}: exists already; choose another --out")
+    write_whole(out, text)
+    print(f"{out}: accelerate launch --config_file {out} --num_processes N -m rlcr train …")
 
 
 def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:

@@ -35,7 +35,8 @@ from rlcr.training.embedded import EMBEDDED, build
 from rlcr.training.grpo import CalibrationTrainer
 from rlcr.training.heldout import HeldOut
 from rlcr.training.measurements import UPDATES, UpdateLog, measure_update, read_updates
-from rlcr.training.preflight.device import check_machine, check_sharding, computes_in_bf16, device_of
+from rlcr.training.preflight.device import check_machine, computes_in_bf16, device_of
+from rlcr.training.preflight.launch import check_launch
 from rlcr.training.progress import TrainingProgress
 from rlcr.training.recipes import RECIPES, Resolved
 from rlcr.training.recipes.checks import (
@@ -73,6 +74,7 @@ def train_run(
 ) -> TrainingResult:
     """Train as a recipe says, or resume a run where it was interrupted."""
     out, recipe = Path(out), resolved.recipe
+    check_launch(recipe)
     device = device_of(recipe)
     # Made here for the first time: without a GPU, processes find each other only if they are told so.
     # They wait long for each other, since only the first one evaluates.
@@ -144,7 +146,6 @@ def _train(
         callbacks=[mark_whole(), *_tensorboard(recipe, out, main)],
     )
     trainer.remove_callback(PrinterCallback)  # the progress bar says it better
-    check_sharding(trainer, recipe)
     held_out = HeldOut(trainer, out, held_out_set) if held_out_set else None
     if held_out:
         trainer.add_callback(held_out)
