@@ -62,7 +62,8 @@ def check_launch(recipe: Recipe) -> None:
         # DeepSpeed before 0.19 keeps the gradient of the last pass alone; later ones have not been tried.
         raise RlcrError(
             f"ZeRO-{launch.zero_stage} with an offloaded optimiser: of the several passes of an update"
-            " DeepSpeed may keep the last one only; set offload_optimizer_device: none, or use `rlcr launch-config zero3`"
+            " DeepSpeed may keep the last one only; set offload_optimizer_device: none, or use"
+            " `rlcr launch-config zero3`"
         )
     if launch.zero_stage is not None:
         need("this launch", "deepspeed", install="pip install deepspeed")
