@@ -60,9 +60,11 @@ def _options(
 
 def main() -> None:
     """Run the command line. A mistake of the user's is one line on standard error and exit status 2."""
+    # A flag takes no value in typer.
+    arguments = ["--resume-auto" if argument == "--resume=auto" else argument for argument in sys.argv[1:]]
     try:
         # Not standalone: typer would print its usage errors as a box of five lines.
-        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
+        sys.exit(app(arguments or ["--help"], standalone_mode=False))
     except Exception as error:
         if isinstance(error, RlcrError):
             message = str(error)

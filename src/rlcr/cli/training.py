@@ -62,13 +62,19 @@ def train(
         bool, typer.Option("--dry-run", help="Show what the run would do; nothing is loaded or written.")
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    resume_auto: Annotated[
+        bool,
+        typer.Option("--resume-auto", help="Or --resume=auto: continue a run that was begun, else begin it."),
+    ] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of local data sets (or RLCR_DATA).")] = None,
 ) -> None:
     """Train a model as a recipe says."""
     from rlcr.training.recipes import load_recipe
-    from rlcr.training.recipes.checks import check_out, check_start
+    from rlcr.training.recipes.checks import begun, check_out, check_start
 
     resolved = load_recipe(name, overridden(overrides))
+    if resume_auto and out is not None:
+        resume = begun(out)
     if dry_run:
         _show_dry_run(resolved, data_dir)
         if out is not None:

@@ -295,6 +295,7 @@ def _resolved(
         "model_weights": sampler.fingerprint,
         "mode": access.mode,
         "tokenizer": access.tokenizer,
+        "chat_template": access.chat_template or None,
         "method": method.name,
         "temperature": settings.sampling().temperature,
         "prompt": prompt.name,

@@ -43,7 +43,7 @@ ADAPTIVE = "adaptive.json"
 RESULTS, COMPARISON = "results.json", "columns.json"
 #: The folder of confidence columns inside that of a run.
 COLUMNS = "confidence"
-_LOCK = ".lock"
+LOCK = ".lock"
 
 # A record begins with its key, so that resuming need not parse the rest of a long line.
 _KEY = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*"), "sample": ([0-9]+), ')
@@ -204,7 +204,7 @@ class Appender:
 
 def check_new(folder: Path) -> None:
     """Raise if a folder is in use."""
-    if folder.is_dir() and any(path.name != _LOCK for path in folder.iterdir()):
+    if folder.is_dir() and any(path.name != LOCK for path in folder.iterdir()):
         hint = "--resume continues it" if (folder / RUN).exists() else "choose another --out"
         raise RlcrError(f"{folder}: not empty; {hint}")
 
@@ -214,7 +214,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a run, so that no other process writes to it; creates the folder of a new one."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / _LOCK, "ab")  # noqa: SIM115 (closed below)
+        file = open(folder / LOCK, "ab")  # noqa: SIM115 (closed below)
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

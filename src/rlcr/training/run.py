@@ -22,6 +22,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 
 from rlcr.errors import RlcrError
+from rlcr.prompts.template import set_arguments
 from rlcr.runs.differences import check_same
 from rlcr.runs.store import locked, write_whole
 from rlcr.runs.versions import run_facts
@@ -40,6 +41,7 @@ from rlcr.training.preflight.launch import check_launch
 from rlcr.training.progress import TrainingProgress
 from rlcr.training.recipes import RECIPES, Resolved
 from rlcr.training.recipes.checks import (
+    TRAINING,
     check_micro_batch,
     check_out,
     check_start,
@@ -52,7 +54,6 @@ from rlcr.training.saving import BEST, MODEL, lora_config, save_model
 from rlcr.training.update import Example
 from rlcr.training.warm_up import warmed_start
 
-TRAINING = "training.json"
 #: Settings of a run that are known once its problems are loaded.
 _FROM_DATA = ("data", "held_out")
 _PACKAGES = ("rlcr", "torch", "transformers", "trl", "accelerate", "peft", "datasets", "math-verify", "numpy")
@@ -93,6 +94,7 @@ def train_run(
     if resume and state.is_main_process:
         _check_same(out, settings, but=_FROM_DATA)
     tokenizer = load_tokenizer(recipe.model)
+    set_arguments(tokenizer, recipe.chat_template, recipe.model)
     task_set = load_problems(recipe, data_dir)
     held_out = load_held_out(recipe, task_set.problems, data_dir)
     data = prepare_problems(recipe, task_set, tokenizer)

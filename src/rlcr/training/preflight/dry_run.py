@@ -14,6 +14,7 @@ from rlcr.errors import RlcrError
 from rlcr.metrics.tables import aligned_text
 from rlcr.problem import Problem
 from rlcr.prompts import render
+from rlcr.prompts.template import set_arguments
 from rlcr.response import get_format
 from rlcr.reward import Reward
 from rlcr.tasks import TASKS, TaskSet
@@ -59,6 +60,8 @@ def dry_run(resolved: Resolved, data_dir: Path | str | None = None) -> DryRun:
     tokenizer, why = find_tokenizer(recipe.model)
     if tokenizer is None:
         unknown.append(f"prompt lengths and the chat template: {why}")
+    else:
+        set_arguments(tokenizer, recipe.chat_template, recipe.model)
     unknown += [f"whether it runs: {name} is not installed here" for name in missing_packages(recipe)]
     task_set, why = _tried(lambda: load_problems(recipe, data_dir))
     data = None

@@ -29,8 +29,8 @@ _FOLDER = Path(__file__).parent
 #: The names of our recipes.
 RECIPES: tuple[str, ...] = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
-#: Settings whose names are checked elsewhere: parts of the reward, and the settings of a task.
-_OPEN = ("weights", "task_settings")
+#: Settings whose names are checked elsewhere: parts of the reward, settings of a task, of a chat template.
+_OPEN = ("weights", "task_settings", "chat_template")
 #: Settings that have settings of their own.
 _NESTED = {"lora": list(Lora.model_fields), "warm_up": list(WarmUp.model_fields)}
 

@@ -72,6 +72,8 @@ class Recipe(BaseModel):
     method: str
     #: The system prompt in training: a name or a file; None for the method's.
     prompt: str | None = None
+    #: Arguments of the model's chat template, such as ``enable_thinking: false``; stored with the model.
+    chat_template: dict[str, bool | int | float | str | None] | None = None
     max_prompt_tokens: Count = 3072
     max_completion_tokens: Count = 1536
 
