@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from rlcr.training.preflight.model_shape import Shape
 
-#: NVIDIA H100 SXM, as published: bfloat16 operations and bytes of its memory a second; NVLink in one direction,
-#: and InfiniBand of 400 Gb/s for each GPU, in bytes a second.
+#: NVIDIA H100 SXM, as published: bfloat16 operations and bytes of its memory a second; NVLink in one
+#: direction, and InfiniBand of 400 Gb/s for each GPU, in bytes a second.
 FLOPS, MEMORY, NVLINK, INFINIBAND = 989e12, 3.35e12, 450e9, 50e9
 #: The share of these that is reached, assumed: matrix products in learning and in reading prompts, memory in
 #: sampling, networks.

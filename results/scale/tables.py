@@ -62,7 +62,7 @@ def _recipes() -> str:
             continue  # a start that is built or given
         found = by_launch(recipe, shape, DEVICES)
         cells = [recipe.model.split("/")[1], _gb(found["ddp"][0])]
-        for number, devices in enumerate(DEVICES[1:], start=1):
+        for number in range(1, len(DEVICES)):
             cells.append(_fitting({launch: totals[number] for launch, totals in found.items()}))
         cells.append(_gb(estimate(recipe, shape, "ddp", 8).host))
         lines.setdefault(tuple(cells), []).append(f"`{name}`")
@@ -85,10 +85,16 @@ def _items() -> str:
 
 def _memory(names: list[str], found: list[Memory]) -> str:
     items = {
-        "weights": "weights", "copy": "their copy in bfloat16", "gradients": "gradients", "adam": "Adam states",
-        "exchange": "exchanged at once", "activations": "activations", "logits": "logits", "vllm": "vLLM",
+        "weights": "weights",
+        "copy": "their copy in bfloat16",
+        "gradients": "gradients",
+        "adam": "Adam states",
+        "exchange": "exchanged at once",
+        "activations": "activations",
+        "logits": "logits",
+        "vllm": "vLLM",
         "total": "together, GB",
-    }  # fmt: skip
+    }
     rows = [[text, *(_gb(getattr(one, item)) for one in found)] for item, text in items.items()]
     return _table(["GB on each GPU", *names], rows)
 
@@ -105,10 +111,14 @@ def _large() -> str:
 def _seconds() -> str:
     found = {name: on_paper.update(shape, HOTPOT, fleet) for name, (shape, fleet) in FLEETS.items()}
     parts = {
-        "prompts": "rollout: reading prompts", "sampling": "rollout: sampling", "tail": "rollout: waiting for the longest",
-        "learning": "learning", "exchange": "exchange of gradients and weights", "sync": "weights to the sampler",
+        "prompts": "rollout: reading prompts",
+        "sampling": "rollout: sampling",
+        "tail": "rollout: waiting for the longest",
+        "learning": "learning",
+        "exchange": "exchange of gradients and weights",
+        "sync": "weights to the sampler",
         "total": "an update, seconds",
-    }  # fmt: skip
+    }
     rows = [[text, *(f"{getattr(one, part):.1f}" for one in found.values())] for part, text in parts.items()]
     rates = {
         "sampled tokens a second, rollout": [
