@@ -21,6 +21,7 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 
+from rlcr.engine.attention import use_attention
 from rlcr.errors import RlcrError
 from rlcr.prompts.template import set_arguments
 from rlcr.runs.differences import check_same
@@ -124,6 +125,8 @@ def _train(
     # Trained weights stay in float32, where small steps do not round away; GPUs compute in bfloat16.
     dtype = "float32" if recipe.dtype == "auto" else recipe.dtype
     model, _ = load(start, device="cpu", dtype=dtype)
+    if recipe.attn_implementation:
+        use_attention(model, recipe.attn_implementation)
     check_positions(recipe, model, data, held_out_set, tokenizer)
     examples = [Example(*pair) for pair in zip(data.problems, data.prompts, strict=True)]
     total = recipe.total_updates(len(examples))

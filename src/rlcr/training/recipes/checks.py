@@ -52,12 +52,15 @@ def check_settings(recipe: Recipe) -> None:
         )
     _check_device(recipe.device)
     _check_precision(recipe)
-    if recipe.warm_up:
-        lowest, highest = recipe.warm_up.confidence
-        if lowest > highest:
-            raise RlcrError(
-                f"warm_up.confidence: {lowest:g} to {highest:g} is empty; the lower one comes first"
-            )
+    ranges = {
+        "warm_up.confidence": recipe.warm_up and recipe.warm_up.confidence,
+        "difficulty.keep": recipe.difficulty and recipe.difficulty.keep,
+    }
+    for name, ends in ranges.items():
+        if ends and ends[0] > ends[1]:
+            raise RlcrError(f"{name}: {ends[0]:g} to {ends[1]:g} is empty; the lower one comes first")
+    if recipe.difficulty and not Path(recipe.difficulty.run).is_dir():
+        raise RlcrError(f"difficulty.run: no such folder: {recipe.difficulty.run}")
     if recipe.kl and (Path(recipe.model) / "adapter_config.json").exists():
         raise RlcrError(
             f"{recipe.model}: kl pulls towards the start, which cannot be an adapter; merge it first"
