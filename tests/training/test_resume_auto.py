@@ -38,7 +38,7 @@ gradient_checkpointing: false
 save_every: 1
 report_to: []
 """
-THINKING = CHATML + "{% if enable_thinking is defined and not enable_thinking %} {% endif %}"
+THINKING = "{% if enable_thinking is defined and not enable_thinking %}no {% endif %}" + CHATML
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_it_begins_what_was_not_begun_and_continues_what_was(recipe: str, tmp_pa
     # The trained model is asked as it was trained, whoever serves it.
     hello = [{"role": "user", "content": "Hello"}]
     start, trained = (load_tokenizer(str(folder)) for folder in (tmp_path / "start", out / "model"))
-    assert render_messages(hello, trained) == render_messages(hello, start) + " "
+    assert render_messages(hello, trained) == "no " + render_messages(hello, start)
 
 
 def test_the_value_reaches_the_command(
