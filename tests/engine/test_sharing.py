@@ -294,7 +294,7 @@ def test_a_mismatch_falls_back_loudly(tmp_path: Path, caplog: Any) -> None:
     with caplog.at_level(logging.WARNING, logger="rlcr"):
         found = update(recipe(), MIXED, tmp_path, model=by_place(toy()))
     assert not found.trainer.sharing.on
-    assert "log-probabilities with a shared prompt differ by" in caplog.text
+    assert "log-probabilities with a shared prompt differ from those without: by" in caplog.text
     wanted = grpo_step(by_place(in_double(toy())), rows(MIXED), temperature=0.7)
     assert error(found.gradient, wanted) < 1e-9
 
@@ -315,7 +315,7 @@ def test_the_trial_compares_where_nothing_is_learned(
     with caplog.at_level(logging.WARNING, logger="rlcr"):
         found = update(recipe(**settings), texts, tmp_path, model=by_place(toy(**model)))
     assert not found.trainer.sharing.on
-    assert "log-probabilities with a shared prompt differ by" in caplog.text
+    assert "log-probabilities with a shared prompt differ from those without: by" in caplog.text
 
 
 def without_attention(model: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.tasks.hotpot_rows import hotpot_row
-from tests.tiny import writing_model, writing_tokenizer
+from tests.tiny import CHATML, writing_model, writing_tokenizer
 
 from rlcr.evaluate.methods import get_method
 from rlcr.response import FORMATS
@@ -38,7 +38,8 @@ def starts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("model")
     for format in FORMATS:
         writing_model(format, max_position_embeddings=POSITIONS).save_pretrained(folder / format)
-        writing_tokenizer().save_pretrained(folder / format)
+        template = CHATML + "{% if enable_thinking %}{% endif %}"  # as Qwen3's, it takes this argument
+        writing_tokenizer(chat_template=template).save_pretrained(folder / format)
     return {format: str(folder / format) for format in FORMATS}
 
 

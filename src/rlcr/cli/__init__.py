@@ -54,6 +54,7 @@ app.command("doctor")(examining.doctor)
 app.command("quickstart")(starting.quickstart)
 app.add_typer(training.recipes, name="recipes")
 app.command("train")(training.train)
+app.command("launch-config")(training.launch_config)
 app.command("warm-up")(warmup.warm_up)
 app.command("sft-data")(warmup.sft_data)
 app.command("sft")(warmup.sft)
@@ -79,9 +80,11 @@ def _options(
 
 def main() -> None:
     """Run the command line. A mistake of the user's is one line on standard error and exit status 2."""
+    # A flag takes no value in typer.
+    arguments = ["--resume-auto" if argument == "--resume=auto" else argument for argument in sys.argv[1:]]
     try:
         # Not standalone: typer would print its usage errors as a box of five lines.
-        sys.exit(with_plain_help(app)(sys.argv[1:] or ["--help"], standalone_mode=False))
+        sys.exit(with_plain_help(app)(arguments or ["--help"], standalone_mode=False))
     except Exception as error:
         if isinstance(error, RlcrError):
             message = str(error)

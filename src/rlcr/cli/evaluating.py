@@ -10,6 +10,7 @@ import typer
 
 from rlcr.cli.show import results as tables
 from rlcr.cli.show import show
+from rlcr.cli.training import overridden
 from rlcr.errors import RlcrError
 from rlcr.evaluate import compare as comparing
 from rlcr.evaluate import export as lm_eval
@@ -101,6 +102,10 @@ def eval_(
     dtype: Annotated[
         str | None, typer.Option(help="Local model: float32, bfloat16 or float16; default by device.")
     ] = None,
+    chat_template: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Argument of the chat template: enable_thinking=false."),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in --out, which knows all other options.")
     ] = False,
@@ -142,7 +147,7 @@ def eval_(
     reaching: dict[str, Any] = {
         "retry_failed": retry_failed,
         "data_dir": data_dir,
-        "access": Access(mode, tokenizer, concurrency, timeout, device, dtype),
+        "access": Access(mode, tokenizer, concurrency, timeout, device, dtype, overridden(chat_template)),
         "watch": watch,
     }
     try:

@@ -1,4 +1,4 @@
-"""`rlcr recipes` and `rlcr train`."""
+"""`rlcr recipes`, `rlcr train` and `rlcr launch-config`."""
 
 from __future__ import annotations
 
@@ -66,13 +66,19 @@ def train(
         bool, typer.Option("--dry-run", help="Show what the run would do; nothing is loaded or written.")
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    resume_auto: Annotated[
+        bool,
+        typer.Option("--resume-auto", help="Or --resume=auto: continue a run that was begun, else begin it."),
+    ] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of local data sets (or RLCR_DATA).")] = None,
 ) -> None:
     """Train a model as a recipe says."""
     from rlcr.training.recipes import load_recipe
-    from rlcr.training.recipes.checks import check_out, check_start
+    from rlcr.training.recipes.checks import begun, check_out, check_start
 
     resolved = load_recipe(name, overridden(overrides))
+    if resume_auto and out is not None:
+        resume = begun(out)
     if dry_run:
         _show_dry_run(resolved, data_dir)
         if out is not None:
@@ -92,6 +98,26 @@ def train(
         raise
     if int(os.environ.get("RANK", "0")) == 0:
         print(f"trained: {result.model}" + (f"; {result.doubts}" if result.doubts else ""))
+
+
+def launch_config(
+    name: Annotated[str, typer.Argument(metavar="LAUNCH", help="ddp, zero2, fsdp2 or zero3.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it here; else it is printed.")
+    ] = None,
+) -> None:
+    """A configuration for `accelerate launch`: how several GPUs share a run."""
+    from rlcr.runs.store import write_whole
+    from rlcr.training.launches import launch_config as text_of
+
+    text = text_of(name)
+    if out is None:
+        print(text, end="")
+        return
+    if out.exists():
+        raise RlcrError(f"{out}: exists already; choose another --out")
+    write_whole(out, text)
+    print(f"{out}: accelerate launch --config_file {out} --num_processes N -m rlcr train …")
 
 
 def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:

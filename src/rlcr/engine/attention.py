@@ -23,6 +23,8 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface
 
+from rlcr.errors import RlcrError
+
 #: The name under which transformers finds the function. No mask function has it, so models make no mask.
 NAME = "rlcr_packed"
 #: What a layer may ask of attention that ours does not do.
@@ -101,6 +103,17 @@ def base_model(model: Any) -> Any:
 def device_of(model: Any) -> torch.device:
     """Where a model's inputs go."""
     return base_model(model).get_input_embeddings().weight.device
+
+
+def use_attention(model: Any, name: str) -> None:
+    """Give a model another attention of transformers' for its own; raises if it cannot have it."""
+    inner, why = base_model(model), "the model keeps its own"
+    try:
+        inner.set_attn_implementation(name)
+    except (ValueError, ImportError, KeyError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+    if inner.config._attn_implementation != name:
+        raise RlcrError(f"attn_implementation={name}: {why}")
 
 
 @contextmanager

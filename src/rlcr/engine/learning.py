@@ -67,19 +67,19 @@ class Sharing:
         self._switch.turn(on)
 
     def _try(self, model: Any, samples: Sequence[Sample]) -> Trial:
-        def both_ways(some: Sequence[Sample]) -> tuple[Tensor, Tensor]:
+        def scorer(some: Sequence[Sample], packed: bool) -> Tensor:
             with evaluating(model):  # the wrapper of several devices too
-                ours_N, own_N = (model(**self.inputs(some, shared=shared))[0] for shared in (True, False))
-            return ours_N, own_N
+                return model(**self.inputs(some, shared=packed))[0]
 
         if _drops_out(model, self._inner.config.get_text_config()):
             # Each completion would have its own draw for the prompt; shared, there is one for all.
             trial = Trial("it drops out at random while it learns")
         else:
-            trial = try_packed(self._inner, samples, rows=self._rows, both_ways=both_ways)
+            trial = try_packed(self._inner, samples, rows=self._rows, scorer=scorer)
         # All processes must go the same way.
         failed = torch.tensor(float(trial.reason is not None), device=self._accelerator.device)
         if not bool(self._accelerator.reduce(failed)):
+            log.info("prompts are shared; log-probabilities differ from those without %s", trial.measured)
             return trial
         reason = trial.reason or "another process could not share them"
         log.warning("learning computes the prompt again for each completion, since %s", reason)

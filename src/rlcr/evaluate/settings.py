@@ -102,6 +102,7 @@ class Asked:
             access,
             mode=access.mode or stored["mode"],
             tokenizer=access.tokenizer or stored["tokenizer"],
+            chat_template=access.chat_template or stored.get("chat_template"),
             dtype=access.dtype or (_dtype(stored["model_weights"]) if local else None),
         )
         return cls(settings, method, prompt, access)
@@ -114,6 +115,7 @@ class Asked:
         asked = asdict(self.settings) | {
             "mode": self.access.mode,
             "tokenizer": self.access.tokenizer,
+            "chat_template": self.access.chat_template or None,
             "method": self.method.name,
             "temperature": self.settings.sampling().temperature,
             "prompt": self.prompt.name,

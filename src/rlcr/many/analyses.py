@@ -109,7 +109,8 @@ def read_analyses(run: Run) -> dict[Key, list[float | None]]:
 def access_of(folder: Path, device: str | None = None, dtype: str | None = None) -> Access:
     """How to reach the model of a run: as the run did, on a device of choice."""
     settings = open_run(folder).settings
-    return Access(mode=settings.get("mode"), tokenizer=settings.get("tokenizer"), device=device, dtype=dtype)
+    kept = {name: settings.get(name) for name in ("mode", "tokenizer", "chat_template")}
+    return Access(**kept, device=device, dtype=dtype)
 
 
 def prefix_of(record: Sampled) -> str | None:

@@ -47,7 +47,7 @@ RESULTS, COMPARISON = "results.json", "columns.json"
 COLUMNS = "confidence"
 #: The setting of a run whose confidences came with its completions, and are not read from the text.
 CONFIDENCES = "confidences"
-_LOCK = ".lock"
+LOCK = ".lock"
 
 # A record begins with its key, so that resuming need not parse the rest of a long line.
 _KEY = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*"), "sample": ([0-9]+), ')
@@ -221,7 +221,7 @@ def check_new(folder: Path, *, resumable: bool = True) -> None:
     """Raise if a folder is in use."""
     if folder.exists() and not folder.is_dir():
         raise RlcrError(f"{folder}: a file; --out names a folder")
-    if folder.is_dir() and any(path.name != _LOCK for path in folder.iterdir()):
+    if folder.is_dir() and any(path.name != LOCK for path in folder.iterdir()):
         there = resumable and (folder / RUN).exists()
         hint = "--resume continues it" if there else "choose another --out"
         raise RlcrError(f"{folder}: not empty; {hint}")
@@ -249,7 +249,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a run, so that no other process writes to it; creates the folder of a new one."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / _LOCK, "ab")  # noqa: SIM115 (closed below)
+        file = open(folder / LOCK, "ab")  # noqa: SIM115 (closed below)
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -23,11 +23,11 @@ used: the server tokenises the text again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from typing import Literal
+from typing import Any, Literal
 
 from rlcr.errors import RlcrError
 from rlcr.prompts import ChatTokenizer, opens_think
@@ -74,6 +74,9 @@ class EndpointSampler:
     samples. A request is tried at most ``attempts`` times.
     ``backoff`` is the longest wait in seconds after a first failure; it doubles with each.
 
+    ``chat_template`` are arguments for the server's template, in chat mode: vLLM, SGLang and llama.cpp take
+    them.
+
     Temperature 0 asks once for any number of samples and repeats the answer: servers refuse anything else.
     """
 
@@ -88,6 +91,7 @@ class EndpointSampler:
         timeout: float = 600.0,
         attempts: int = 8,
         backoff: float = 1.0,
+        chat_template: Mapping[str, Any] | None = None,
     ) -> None:
         if mode not in MODES:
             raise RlcrError(f"unknown mode {mode!r}: known are {', '.join(MODES)}")
@@ -100,6 +104,7 @@ class EndpointSampler:
         self._chat = mode == "chat" or (mode == "auto" and tokenizer is None)
         self._may_switch = mode == "auto"
         self._refused: set[str] = set()
+        self._template = dict(chat_template or {})
         self.name = model or _only_model(self._server)
         self.fingerprint = self._server.url  # a server says nothing about its weights
 
@@ -194,6 +199,8 @@ class EndpointSampler:
             body = wire.body(
                 self.name, request, sampling, prompt=prompt, first=first, n=wanted, refused=self._refused
             )
+            if prompt is None and self._template:
+                body["chat_template_kwargs"] = self._template
             try:
                 reply = await connection.post("/chat/completions" if prompt is None else "/completions", body)
             except RefusedError as refusal:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from rlcr.errors import RlcrError
+from rlcr.prompts.template import Argument, set_arguments
 from rlcr.sample import Sampler
 
 Mode = Literal["chat", "completion"]
@@ -67,7 +69,7 @@ class Access:
     Of a server: ``mode`` chat leaves the chat template to the server, completion sends text rendered with
     that of ``tokenizer`` (a folder or hub id), which is how a response can be continued on any server;
     ``concurrency`` requests at once; ``timeout`` in seconds for each. Of a local model: ``device`` and
-    ``dtype``.
+    ``dtype``. Of both: ``chat_template``, arguments of it.
     """
 
     mode: Mode | None = None
@@ -76,13 +78,14 @@ class Access:
     timeout: float | None = None
     device: str | None = None
     dtype: str | None = None
+    chat_template: Mapping[str, Argument] | None = None
 
-    def given(self) -> dict[str, str | int | float]:
+    def given(self) -> dict[str, Any]:
         """What is not left to the default."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-_LOCAL = ("device", "dtype")
+_LOCAL, _ANY = ("device", "dtype"), ("chat_template",)
 
 
 def open_sampler(named: Typed | Stored, access: Access | None = None) -> Sampler:
@@ -97,7 +100,9 @@ def open_sampler(named: Typed | Stored, access: Access | None = None) -> Sampler
         return _open_server(model, access)
     from rlcr.sample.local import LocalSampler
 
-    return LocalSampler.load(model, device=access.device or "auto", dtype=access.dtype or "auto")
+    sampler = LocalSampler.load(model, device=access.device or "auto", dtype=access.dtype or "auto")
+    set_arguments(sampler.tokenizer, access.chat_template, model)
+    return sampler
 
 
 def is_server(model: str) -> bool:
@@ -117,7 +122,8 @@ def check_access(named: Typed | Stored, access: Access) -> None:
         return
     if re.match(r"[\w.-]+:\d+(/|$)", model):
         raise RlcrError(f"{model}: if this is a server, write http://{model}")
-    _refuse([name for name in access.given() if name not in _LOCAL], f"for servers; {model} is a local model")
+    servers = [name for name in access.given() if name not in _LOCAL + _ANY]
+    _refuse(servers, f"for servers; {model} is a local model")
     if access.device or access.dtype:
         from rlcr.sample.loading import check_device
 
@@ -132,6 +138,11 @@ def _open_server(model: str, access: Access) -> Sampler:
         from rlcr.sample.loading import load_tokenizer
 
         tokenizer = load_tokenizer(access.tokenizer)
+        set_arguments(tokenizer, access.chat_template, access.tokenizer)
+    elif access.chat_template and access.mode == "completion":
+        raise RlcrError(
+            "chat_template: completion mode renders with --tokenizer's template: give --tokenizer"
+        )
     url, _, name = model.partition("#")
     return EndpointSampler(
         url,
@@ -140,6 +151,7 @@ def _open_server(model: str, access: Access) -> Sampler:
         tokenizer=tokenizer,
         concurrency=16 if access.concurrency is None else access.concurrency,
         timeout=600.0 if access.timeout is None else access.timeout,
+        chat_template=access.chat_template,
     )
 
 

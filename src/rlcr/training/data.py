@@ -19,6 +19,7 @@ from rlcr.problem import Problem
 from rlcr.prompts import Prompt, load_prompt, messages
 from rlcr.sample.tokens import encode_prompts
 from rlcr.tasks import TaskSet, load_at_most, load_with, overlap
+from rlcr.training.difficulty import kept_by_difficulty
 from rlcr.training.recipes.checks import check_problems, held_out_task, own_prompt, prompt_of
 from rlcr.training.recipes.settings import Recipe
 
@@ -63,7 +64,7 @@ def load_problems(recipe: Recipe, data_dir: Path | str | None = None) -> TaskSet
         settings=recipe.task_settings,
     )
     check_problems(built.problems)
-    return built
+    return kept_by_difficulty(built, recipe.difficulty) if recipe.difficulty else built
 
 
 def load_held_out(

@@ -21,7 +21,9 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 
+from rlcr.engine.attention import use_attention
 from rlcr.errors import RlcrError
+from rlcr.prompts.template import set_arguments
 from rlcr.runs.differences import check_same
 from rlcr.runs.store import locked, write_whole
 from rlcr.runs.versions import run_facts
@@ -35,10 +37,12 @@ from rlcr.training.embedded import EMBEDDED, build
 from rlcr.training.grpo import CalibrationTrainer
 from rlcr.training.heldout import HeldOut
 from rlcr.training.measurements import UPDATES, UpdateLog, measure_update, read_updates
-from rlcr.training.preflight.device import check_machine, check_sharding, computes_in_bf16, device_of
+from rlcr.training.preflight.device import check_machine, computes_in_bf16, device_of
+from rlcr.training.preflight.launch import check_launch
 from rlcr.training.progress import TrainingProgress
 from rlcr.training.recipes import RECIPES, Resolved
 from rlcr.training.recipes.checks import (
+    TRAINING,
     check_micro_batch,
     check_out,
     check_start,
@@ -48,7 +52,7 @@ from rlcr.training.recipes.checks import (
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
 from rlcr.training.saving import BEST, MODEL, lora_config, save_model
-from rlcr.training.teaching import TRAINING, counts, note, outcome, warnings_until
+from rlcr.training.teaching import counts, note, outcome, warnings_until
 from rlcr.training.update import Example
 from rlcr.training.warm_up import warmed_start
 
@@ -78,6 +82,7 @@ def train_run(
 ) -> TrainingResult:
     """Train as a recipe says, or resume a run where it was interrupted."""
     out, recipe = Path(out), resolved.recipe
+    check_launch(recipe)
     device = device_of(recipe)
     # Made here for the first time: without a GPU, processes find each other only if they are told so.
     # They wait long for each other, since only the first one evaluates.
@@ -96,6 +101,7 @@ def train_run(
     if resume and state.is_main_process:
         _check_same(out, settings, but=_FROM_DATA)
     tokenizer = load_tokenizer(recipe.model)
+    set_arguments(tokenizer, recipe.chat_template, recipe.model)
     task_set = load_problems(recipe, data_dir)
     held_out = load_held_out(recipe, task_set.problems, data_dir)
     data = prepare_problems(recipe, task_set, tokenizer)
@@ -125,6 +131,8 @@ def _train(
     # Trained weights stay in float32, where small steps do not round away; GPUs compute in bfloat16.
     dtype = "float32" if recipe.dtype == "auto" else recipe.dtype
     model, _ = load(start, device="cpu", dtype=dtype)
+    if recipe.attn_implementation:
+        use_attention(model, recipe.attn_implementation)
     check_positions(recipe, model, data, held_out_set, tokenizer)
     examples = [Example(*pair) for pair in zip(data.problems, data.prompts, strict=True)]
     total = recipe.total_updates(len(examples))
@@ -150,7 +158,6 @@ def _train(
         callbacks=[mark_whole(), *_tensorboard(recipe, out, main)],
     )
     trainer.remove_callback(PrinterCallback)  # the progress bar says it better
-    check_sharding(trainer, recipe)
     held_out = HeldOut(trainer, out, held_out_set) if held_out_set else None
     if held_out:
         trainer.add_callback(held_out)

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.runs.store import write_whole
+from rlcr.training.recipes.checks import TRAINING
 
-#: The resolved recipe of a run, and what became of it.
-TRAINING = "training.json"
 # So many cut off are why a format is never right.
 _MOST_CUT_OFF = 0.9
 

@@ -41,6 +41,7 @@ from rlcr.evaluate.methods import get_method
 from rlcr.files import file_sha256
 from rlcr.problem import Problem
 from rlcr.prompts import messages
+from rlcr.prompts.template import set_arguments
 from rlcr.runs.store import (
     RUN,
     check_new,
@@ -203,6 +204,7 @@ def _plan(resolved: Resolved, out: Path, device: str, processes: int, data_dir: 
     task_set = load_taught(recipe, data_dir)
     # Float32 whatever the recipe says of RL, where adapters may have a base in half precision.
     model, tokenizer = load(recipe.model, device=device, dtype="float32")
+    set_arguments(tokenizer, recipe.chat_template, recipe.model)
     taught, held_out = _divide(recipe, warm, task_set, tokenizer)
     source = choose_source(warm, taught)
     settings = asdict(training) | {

@@ -1,10 +1,9 @@
 # pyright: basic
-"""What this machine can do, asked before a model is loaded; and what cannot be done with sharded weights."""
+"""What this machine can do, asked before a model is loaded."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import torch
 
@@ -41,21 +40,3 @@ def check_machine(recipe: Recipe, device: str) -> None:
     missing = missing_packages(recipe)
     need("this recipe", *missing, install=f"pip install {' '.join(missing)}")
     computes_in_bf16(recipe, device)
-
-
-def check_sharding(trainer: Any, recipe: Recipe) -> None:
-    """Raise where the weights are sharded over processes and something needs them whole."""
-    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
-    if not trainer.is_fsdp_enabled and not (plugin and plugin.zero_stage == 3):
-        return
-    needs = [
-        setting
-        for setting, used in (
-            ("sampler=rlcr (use sampler=vllm)", recipe.sampler == "rlcr"),
-            ("eval_every (use eval_every=null)", recipe.eval_every is not None),
-            ("lora (use lora=null, or do not shard)", recipe.lora is not None),
-        )
-        if used
-    ]
-    if needs:
-        raise RlcrError(f"the weights are sharded over processes, which does not go with {', '.join(needs)}")

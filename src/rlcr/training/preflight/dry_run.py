@@ -14,12 +14,14 @@ from rlcr.errors import RlcrError
 from rlcr.metrics.tables import aligned_text
 from rlcr.problem import Problem
 from rlcr.prompts import render
+from rlcr.prompts.template import set_arguments
 from rlcr.response import get_format
 from rlcr.reward import Reward
 from rlcr.tasks import TASKS, TaskSet
 from rlcr.tasks.plumbing.source import find_files, given_data_dir
 from rlcr.training.data import PreparedData, load_held_out, load_problems, measure_problems, too_many
-from rlcr.training.preflight.memory import estimate, precisions
+from rlcr.training.launches import SHARDED
+from rlcr.training.preflight.memory import by_launch, estimate, precisions
 from rlcr.training.preflight.model_shape import find_shape, find_tokenizer
 from rlcr.training.recipes import Resolved, Setting
 from rlcr.training.recipes.checks import held_out_task, missing_packages, prompt_of, reward_of, start_hint
@@ -58,6 +60,8 @@ def dry_run(resolved: Resolved, data_dir: Path | str | None = None) -> DryRun:
     tokenizer, why = find_tokenizer(recipe.model)
     if tokenizer is None:
         unknown.append(f"prompt lengths and the chat template: {why}")
+    else:
+        set_arguments(tokenizer, recipe.chat_template, recipe.model)
     unknown += [f"whether it runs: {name} is not installed here" for name in missing_packages(recipe)]
     task_set, why = _tried(lambda: load_problems(recipe, data_dir))
     data = None
@@ -90,6 +94,7 @@ def dry_run(resolved: Resolved, data_dir: Path | str | None = None) -> DryRun:
         *_prompt_blocks(recipe, problems, tokenizer),
         ("Prompt lengths", _length_lines(recipe, data)),
         ("Memory of one device that holds everything, roughly", _memory_lines(recipe)),
+        ("Memory of each of several devices, roughly", _launch_lines(recipe)),
         ("Reward of crafted responses", _reward_lines(reward_of(recipe), problems[0])),
     ]
     return DryRun(tuple((title, tuple(lines)) for title, lines in blocks), tuple(unknown), error)
@@ -229,14 +234,32 @@ def _memory_lines(recipe: Recipe) -> Iterator[str]:
     yield from aligned_text(
         [
             ("weights", _gigabytes(memory.weights)),
+            *([("their copy", f"{_gigabytes(memory.copy)}  in {computed}")] if memory.copy else []),
             ("gradients", _gigabytes(memory.gradients)),
             ("Adam states", _gigabytes(memory.adam)),
             ("activations", f"{_gigabytes(memory.activations)}  {recipe.micro_batch} sequences of {limit}"),
             ("logits", _gigabytes(memory.logits)),
-            ("together", f"{_gigabytes(memory.total)}  FSDP or ZeRO divide the first three among devices"),
+            *([("vLLM", _gigabytes(memory.vllm))] if memory.vllm else []),
+            ("together", _gigabytes(memory.total)),
             ("sampling", f"{_gigabytes(memory.cache)}  cache of one group of {recipe.group} at the limit"),
+            ("host memory", f"{_gigabytes(memory.host)}  while the weights are loaded, for each process"),
         ]
     )
+
+
+def _launch_lines(recipe: Recipe) -> Iterator[str]:
+    shape, source = find_shape(recipe.model)
+    if shape is None:
+        yield f"unknown: {source}"
+        return
+    devices = [number for number in _DEVICES if number > 1]
+    found = by_launch(recipe, shape, tuple(devices))
+    rows = [["launch", *(f"{number} devices" for number in devices)]]
+    for launch, totals in found.items():
+        name = f"{launch}, vLLM samples" if launch in SHARDED else launch
+        rows.append([name, *(f"{_gigabytes(total)}" for total in totals)])
+    yield from aligned_text(rows)
+    yield "`rlcr launch-config` writes the configuration of each"
 
 
 def _count(number: float) -> str:

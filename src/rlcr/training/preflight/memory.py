@@ -1,31 +1,48 @@
-"""A rough estimate of the memory that a run needs on one device, to see whether it can work at all."""
+"""A rough estimate of the memory that a run needs on each device, to see whether it can work at all."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from rlcr.engine.batches import HELD_LOGITS, REPEATED
+from rlcr.training.launches import LAUNCHES, SHARDED, Launch
 from rlcr.training.preflight.model_shape import Shape
 from rlcr.training.recipes.settings import Recipe
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+#: Bytes of the devices that the tables are made for.
+CARD = 80e9
+#: The share of a device that vLLM takes where it samples inside the trainer: TRL's default.
+_VLLM_SHARE = 0.3
+#: Numbers that DeepSpeed exchanges at once, and weights that it keeps gathered at stage 3: its defaults.
+_BUCKET, _LIVE = 5e8, 1e9
+#: Processes on a node at most, which read the weights at the same time.
+_NODE = 8
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes, item by item."""
+    """Bytes on each device, item by item."""
 
     weights: float
+    copy: float
+    """Of the weights, in the precision of the arithmetic."""
     gradients: float
     adam: float
+    exchange: float
+    """What devices send each other, or have gathered from each other, at once."""
     activations: float
     logits: float
+    vllm: float
     cache: float
+    host: float
+    """Of a node, while its processes load the weights."""
 
     @property
     def total(self) -> float:
         """What is held at once while learning; the cache of sampling is gone by then."""
-        return self.weights + self.gradients + self.adam + self.activations + self.logits
+        held = self.weights + self.copy + self.gradients + self.adam
+        return held + self.exchange + self.activations + self.logits + self.vllm
 
 
 def precisions(recipe: Recipe) -> tuple[str, str]:
@@ -38,42 +55,83 @@ def precisions(recipe: Recipe) -> tuple[str, str]:
     return "float32", "float32" if recipe.device == "cpu" else "bfloat16"
 
 
-def estimate(recipe: Recipe, shape: Shape) -> Memory:
-    """The memory of one device that holds everything.
+def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int = 1) -> Memory:
+    """The memory of each device.
 
     With N weights, N' trained ones (all, or those of adapters), h bytes a number held and b bytes a number
-    computed (:func:`precisions`), t = max(h, 4) bytes a number trained, m = ``micro_batch`` sequences of
-    P + C tokens, prompt and completion limit:
+    computed (:func:`precisions`), t = max(h, 4) bytes a number trained, n devices, m = ``micro_batch``
+    sequences of P + C tokens, prompt and completion limit:
 
     ============ ==========================================================================
-    weights       h N, and t N' more for adapters
-    gradients     t N'
-    Adam          2 t N'
-    activations   b m (P + C) (layers x kept + working), where one layer works with
-                  6 hidden + 2 queries + 2 keys (1 + r) + 3 feed-forward numbers a token, and
-                  keeps its input alone with gradient checkpointing, else all of them; attention
-                  repeats a shared prompt's keys r = group (P + C) / (P + group C) times,
+    weights       ddp h N, and t N' more for adapters; zero2 b N + t N' / n;
+                  zero3 (b N + t N') / n; fsdp2 t N / n
+    copy          ddp b N' where b < h: autocast keeps what it has cast, of trained weights
+                  (without gradient checkpointing, all of them)
+    gradients     ddp t N'; zero2 and zero3 (b + t) N' / n: those of the passes, and of the step;
+                  fsdp2 t N' / n
+    Adam          2 t N', divided by n unless ddp
+    exchange      ddp t N' on several devices; zero2 and zero3 a bucket of 5e8 numbers b, zero3
+                  1e9 gathered weights b more; fsdp2 2 b (embeddings + 2 layers): weights, gradients
+    activations   m (P + C) (layers x kept + working), where one layer works with r 6 hidden +
+                  b (2 queries + 2 keys (1 + k) + 3 feed-forward) bytes a token, and keeps its
+                  input alone with gradient checkpointing (r hidden), else all of them; r, of the
+                  residual stream, is h where the weights are, b where they are cast first (zero,
+                  fsdp); attention repeats a shared prompt's keys
+                  k = group (P + C) / (P + group C) times,
                   :data:`~rlcr.engine.batches.REPEATED` at most
     logits        b m (P + C) vocabulary, at most :data:`~rlcr.engine.batches.HELD_LOGITS` b
+    vllm          0.3 of 80 GB where it samples: always with fsdp2 and zero3
     cache         b 2 keys layers (P + group C): sampling one group that shares its prompt
+    host          h N for each process of a node
     ============ ==========================================================================
 
-    FSDP or ZeRO divide the first three among devices. What allocators waste comes on top.
+    What allocators waste comes on top.
     """
     held, size = (_BYTES[dtype] for dtype in precisions(recipe))
     learning = max(held, _BYTES["float32"])
-    trained = shape.adapter_parameters(recipe.lora.rank) if recipe.lora else shape.parameters
+    whole = shape.parameters
+    trained = shape.adapter_parameters(recipe.lora.rank) if recipe.lora else whole
     queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     longest = recipe.max_prompt_tokens + recipe.max_completion_tokens
     sampled = recipe.max_prompt_tokens + recipe.group * recipe.max_completion_tokens
     repeated = min(recipe.group * longest / sampled, REPEATED) if recipe.shared_prompts else 0
-    working = 6 * shape.hidden + 2 * queries + 2 * keys * (1 + repeated) + 3 * shape.feed_forward
-    kept = shape.hidden if recipe.gradient_checkpointing else working
+    residual = held if launch == "ddp" else size
+    inner = 2 * queries + 2 * keys * (1 + repeated) + 3 * shape.feed_forward
+    working = residual * 6 * shape.hidden + size * inner
+    kept = residual * shape.hidden if recipe.gradient_checkpointing else working
+    share = 1 if launch == "ddp" else devices
+    bucket = size * min(_BUCKET, trained)
+    copy, extra = 0.0, learning * trained if recipe.lora else 0
+    if launch == "ddp":
+        weights, gradients = held * whole + extra, learning * trained
+        exchange = gradients if devices > 1 else 0
+        if size < held:
+            copy = size * (trained if recipe.gradient_checkpointing else whole)
+    elif launch == "fsdp2":
+        weights, gradients = (learning * whole + extra) / share, learning * trained / share
+        exchange = 2 * size * (shape.embeddings + 2 * shape.layer)
+    else:
+        cast = size * (whole + (trained if recipe.lora else 0))
+        weights = (cast if launch == "zero2" else cast / share) + learning * trained / share
+        gradients = (size + learning) * trained / share
+        exchange = bucket + (size * min(_LIVE, whole) if launch == "zero3" else 0)
     return Memory(
-        weights=held * shape.parameters + (learning * trained if recipe.lora else 0),
-        gradients=learning * trained,
-        adam=2 * learning * trained,
-        activations=size * recipe.pass_tokens * (shape.layers * kept + working),
+        weights=weights,
+        copy=copy,
+        gradients=gradients,
+        adam=2 * learning * trained / share,
+        exchange=exchange,
+        activations=recipe.pass_tokens * (shape.layers * kept + working),
         logits=size * min(recipe.pass_tokens * shape.vocabulary, HELD_LOGITS),
+        vllm=_VLLM_SHARE * CARD if recipe.sampler == "vllm" or launch in SHARDED else 0,
         cache=2 * size * keys * shape.layers * sampled,
+        host=min(devices, _NODE) * held * whole,
     )
+
+
+def by_launch(recipe: Recipe, shape: Shape, devices: tuple[int, ...]) -> dict[Launch, list[float]]:
+    """The bytes of each device, by launch and number of devices; adapters cannot be sharded."""
+    possible: list[Launch] = [launch for launch in LAUNCHES if recipe.lora is None or launch not in SHARDED]
+    return {
+        launch: [estimate(recipe, shape, launch, number).total for number in devices] for launch in possible
+    }

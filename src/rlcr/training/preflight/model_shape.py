@@ -28,9 +28,18 @@ class Shape:
     @property
     def parameters(self) -> int:
         """Weights without norms and biases, which are a thousandth of them."""
+        return self.embeddings + self.layers * self.layer
+
+    @property
+    def embeddings(self) -> int:
+        """Weights of the input and the output."""
+        return self.vocabulary * self.hidden * (1 if self.tied else 2)
+
+    @property
+    def layer(self) -> int:
+        """Weights of one layer."""
         attention = 2 * self.hidden * self.head_size * (self.heads + self.kv_heads)
-        embeddings = self.vocabulary * self.hidden * (1 if self.tied else 2)
-        return embeddings + self.layers * (attention + 3 * self.hidden * self.feed_forward)
+        return attention + 3 * self.hidden * self.feed_forward
 
     def adapter_parameters(self, rank: int) -> int:
         """Weights of low-rank adapters on all linear layers but the head: rank x (in + out) of each."""

@@ -21,17 +21,20 @@ from pydantic import ValidationError
 from rlcr.errors import RlcrError, closest, nearest
 from rlcr.training.recipes.checks import check_settings
 from rlcr.training.recipes.reading import Text, read, read_value
-from rlcr.training.recipes.settings import Lora, Recipe, WarmUp
+from rlcr.training.recipes.settings import Difficulty, Lora, Recipe, WarmUp
 
 _FOLDER = Path(__file__).parent
 
 #: The names of our recipes.
 RECIPES: tuple[str, ...] = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
-#: Settings whose names are checked elsewhere: parts of the reward, and the settings of a task.
-_OPEN = ("weights", "task_settings")
+#: Settings whose names are checked elsewhere: parts of the reward, settings of a task, of a chat template.
+_OPEN = ("weights", "task_settings", "chat_template")
 #: Settings that have settings of their own.
-_NESTED = {"lora": list(Lora.model_fields), "warm_up": list(WarmUp.model_fields)}
+_NESTED = {
+    name: list(settings.model_fields)
+    for name, settings in (("lora", Lora), ("warm_up", WarmUp), ("difficulty", Difficulty))
+}
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from rlcr.problem import Problem
 from rlcr.prompts import PROMPTS, Prompt, load_prompt
 from rlcr.response import get_format
 from rlcr.reward import REWARDS, Reward, get_reward
+from rlcr.runs.store import LOCK
 from rlcr.tasks import built_file, get_task, is_built_file
 from rlcr.tasks.plumbing.settings import checked
 from rlcr.training.recipes.settings import Recipe
@@ -24,6 +25,8 @@ from rlcr.verify import VERIFIERS
 if TYPE_CHECKING:
     from rlcr.training.recipes import Resolved
 
+#: The settings of a run, in its folder.
+TRAINING = "training.json"
 #: What can be trained on; auto is the first of the others that is there.
 DEVICES = ("auto", "cuda", "mps", "cpu")
 #: What the warm-ups, which are no recipes, are made with.
@@ -49,12 +52,15 @@ def check_settings(recipe: Recipe) -> None:
         )
     _check_device(recipe.device)
     _check_precision(recipe)
-    if recipe.warm_up:
-        lowest, highest = recipe.warm_up.confidence
-        if lowest > highest:
-            raise RlcrError(
-                f"warm_up.confidence: {lowest:g} to {highest:g} is empty; the lower one comes first"
-            )
+    ranges = {
+        "warm_up.confidence": recipe.warm_up and recipe.warm_up.confidence,
+        "difficulty.keep": recipe.difficulty and recipe.difficulty.keep,
+    }
+    for name, ends in ranges.items():
+        if ends and ends[0] > ends[1]:
+            raise RlcrError(f"{name}: {ends[0]:g} to {ends[1]:g} is empty; the lower one comes first")
+    if recipe.difficulty and not Path(recipe.difficulty.run).is_dir():
+        raise RlcrError(f"difficulty.run: no such folder: {recipe.difficulty.run}")
     if recipe.kl and (Path(recipe.model) / "adapter_config.json").exists():
         raise RlcrError(
             f"{recipe.model}: kl pulls towards the start, which cannot be an adapter; merge it first"
@@ -167,11 +173,17 @@ def missing_packages(recipe: Recipe) -> list[str]:
     return not_installed(package for package, wanted in needed.items() if wanted)
 
 
+def begun(out: Path) -> bool:
+    """Whether a run was begun in a folder, so that `--resume=auto` continues it."""
+    return (out / TRAINING).is_file()
+
+
 def check_out(out: Path, *, resume: bool = False) -> None:
     """Raise if the output folder is in use, or if there is nothing to resume in it."""
     if out.exists() and not out.is_dir():
         raise RlcrError(f"{out}: a file; --out names a folder")
-    used = out.is_dir() and any(out.iterdir())
+    # A run that was killed while it began has left its lock alone.
+    used = out.is_dir() and any(path.name != LOCK for path in out.iterdir())
     if used and not resume:
         raise RlcrError(f"{out}: not empty; --resume continues the run in it, else choose another --out")
     if resume and not used:

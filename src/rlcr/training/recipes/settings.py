@@ -47,6 +47,17 @@ class WarmUp(BaseModel):
     confidence: tuple[Share, Share] = (0.0, 1.0)
 
 
+class Difficulty(BaseModel):
+    """Which problems are worth training on, by how often a finished evaluation solved them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    #: A folder of `rlcr eval` on the same problems, with several samples of each.
+    run: str
+    #: The least and the greatest solve rate.
+    keep: tuple[Share, Share] = (0.1, 0.9)
+
+
 class Recipe(BaseModel):
     """A training run, fully stated."""
 
@@ -68,10 +79,14 @@ class Recipe(BaseModel):
     size: Count | None = None
     data_seed: int = 0
     task_settings: dict[str, Any] = {}
+    #: Leave out problems that are too hard or too easy; None for all.
+    difficulty: Difficulty | None = None
     #: How the trained model is asked and read afterwards; stored with it.
     method: str
     #: The system prompt in training: a name or a file; None for the method's.
     prompt: str | None = None
+    #: Arguments of the model's chat template, such as ``enable_thinking: false``; stored with the model.
+    chat_template: dict[str, bool | int | float | str | None] | None = None
     max_prompt_tokens: Count = 3072
     max_completion_tokens: Count = 1536
 
@@ -115,6 +130,9 @@ class Recipe(BaseModel):
     #: completions from which nothing flows. The update is the same; off is the plain way, to compare with.
     shared_prompts: bool = True
     device: str = "auto"
+    #: The attention of the plain way, by its name in transformers, such as flash_attention_2; None for its
+    #: choice. Shared prompts have their own.
+    attn_implementation: str | None = None
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
     gradient_checkpointing: bool = True
     #: Who samples: this library, transformers' generate, or vLLM (inside the trainer, as TRL does).

@@ -1,0 +1,115 @@
+# pyright: basic
+"""Launches: our configurations as accelerate reads them, and what a run refuses before it loads anything."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
+from tests.command import rlcr
+
+from rlcr.errors import RlcrError
+from rlcr.training.launches import LAUNCHES, SHARDED, launch_config
+from rlcr.training.preflight.launch import check_launch, started
+from rlcr.training.recipes import load_recipe
+
+ZERO2 = {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_ZERO_STAGE": "2"}
+ZERO3 = ZERO2 | {"ACCELERATE_DEEPSPEED_ZERO_STAGE": "3"}
+GATHER = {"ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL": "true"}
+OFFLOAD = {"ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE": "cpu"}
+WHOLE = {"sampler": "vllm", "eval_every": None}
+
+
+def environment_of(path: Path) -> dict[str, str]:
+    """What `accelerate launch` tells its processes with this configuration."""
+    line = ["--config_file", str(path), "--num_processes", "4", "-m", "rlcr", "train"]
+    args: Any = launch_command_parser().parse_args(line)
+    args, _, _ = _validate_launch_command(args)
+    if args.use_deepspeed:
+        args.deepspeed_fields_from_accelerate_config = ""
+        return prepare_deepspeed_cmd_env(args)[1]
+    return prepare_multi_gpu_env(args)
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_accelerate_reads_our_configurations(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "launch.yaml"
+    path.write_text(launch_config(name))
+    environment = environment_of(path)
+    for key, value in environment.items():
+        if key.startswith(("ACCELERATE_", "FSDP_")):
+            monkeypatch.setenv(key, value)
+    launch = started()
+    assert launch.sharded == (name in SHARDED)
+    assert launch.zero_stage == {"zero2": 2, "zero3": 3}.get(name)
+    assert launch.fsdp == (name == "fsdp2")
+    assert launch.gathers_on_save or name != "zero3"
+    assert not launch.offloads_optimizer
+    # The recipe decides on the precision; what the launcher says would win over a recipe in float32.
+    assert environment["ACCELERATE_MIXED_PRECISION"] == "no"
+    if name == "fsdp2":
+        assert environment["FSDP_VERSION"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("environment", "changes", "message"),
+    [
+        (
+            ZERO3,
+            WHOLE,
+            "ZeRO-3 without gathering of weights could not save the trained model: set zero3_save",
+        ),
+        (ZERO2 | OFFLOAD, {}, "ZeRO-2 with an offloaded optimiser: of the several passes"),
+        (
+            ZERO3 | GATHER,
+            {},
+            "does not go with sampler=rlcr (use sampler=vllm), eval_every (use eval_every=null)",
+        ),
+        ({"ACCELERATE_USE_FSDP": "true"}, {**WHOLE, "lora.rank": 4}, "does not go with lora (use lora=null"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    environment: dict[str, str], changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in environment.items():
+        monkeypatch.setenv(key, value)
+    with pytest.raises(RlcrError) as refused:
+        check_launch(load_recipe("hotpotqa-rlcr", changes).recipe)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_deepspeed_file_is_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ds.json"
+    path.write_text('{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}')
+    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    monkeypatch.setenv("ACCELERATE_DEEPSPEED_CONFIG_FILE", str(path))
+    with pytest.raises(RlcrError, match="ZeRO-2 with an offloaded optimiser"):
+        check_launch(load_recipe("hotpotqa-rlcr").recipe)
+
+
+def test_nothing_is_loaded_or_written_before(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = rlcr("train", "tiny-arms-brier", "--out", out, env=os.environ | ZERO3)
+    assert done.returncode == 2
+    assert done.stderr.startswith("rlcr: the weights are sharded over processes")
+    assert done.stderr.count("\n") == 1
+    assert not out.exists()
+
+
+def test_the_command_prints_or_writes(tmp_path: Path) -> None:
+    assert rlcr("launch-config", "zero2").stdout == launch_config("zero2")
+    path = tmp_path / "zero3.yaml"
+    assert rlcr("launch-config", "zero3", "--out", path).returncode == 0
+    assert path.read_text() == launch_config("zero3")
+    again = rlcr("launch-config", "zero3", "--out", path)
+    assert (again.returncode, again.stderr) == (2, f"rlcr: {path}: exists already; choose another --out\n")
+    wrong = rlcr("launch-config", "zero4")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    assert "did you mean" in wrong.stderr

@@ -1,0 +1,80 @@
+# pyright: basic
+"""The estimate of memory: its formula, the launches that it decides on, and what it takes for granted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tests.tiny import tiny_model
+
+from rlcr.training.launches import LAUNCHES, SHARDED
+from rlcr.training.preflight.memory import CARD, by_launch, estimate
+from rlcr.training.preflight.model_shape import KNOWN
+from rlcr.training.recipes import load_recipe
+
+QWEN = KNOWN["Qwen/Qwen2.5-7B"]
+
+
+def memory(**changes: Any) -> Any:
+    return estimate(load_recipe("hotpotqa-rlcr", changes).recipe, QWEN)
+
+
+def test_memory_follows_its_formula() -> None:
+    full = memory()
+    assert full.weights + full.gradients + full.adam == 16 * QWEN.parameters
+    assert full.copy == 2 * QWEN.parameters
+    assert full.host == 4 * QWEN.parameters
+    lora = memory(**{"lora.rank": 16})
+    assert lora.total < full.total / 2
+    half = memory(**{"lora.rank": 16, "dtype": "bfloat16"})
+    assert lora.weights - half.weights == full.weights / 2
+    # Adapters are trained in float32 over any base.
+    assert (half.gradients, half.adam) == (lora.gradients, lora.adam)
+    assert half.copy == 0
+    kept = memory(gradient_checkpointing=False)
+    assert kept.activations > 5 * full.activations
+    # The residual stream is held as the weights are: what layers keep is twice as large in float32.
+    assert full.activations > 1.5 * half.activations
+    exact = memory(dtype="float32")
+    assert exact.copy == 0
+
+
+def test_what_lies_in_parts_is_divided() -> None:
+    recipe = load_recipe("hotpotqa-rlcr").recipe
+    for launch in LAUNCHES:
+        few, many = (estimate(recipe, QWEN, launch, number) for number in (4, 8))
+        assert few.adam == many.adam * (1 if launch == "ddp" else 2)
+        assert few.activations == many.activations
+        assert (few.vllm > 0) == (launch in SHARDED)
+    whole, zero2 = (estimate(recipe, QWEN, launch, 8) for launch in ("ddp", "zero2"))
+    assert zero2.weights == 2 * QWEN.parameters + 4 * QWEN.parameters / 8
+    assert whole.exchange == whole.gradients
+    assert estimate(recipe, QWEN, "ddp", 8).host == 8 * 4 * QWEN.parameters
+
+
+@pytest.mark.parametrize("devices", [4, 8])
+def test_a_launch_fits_the_main_run_on_cards_of_80_gb(devices: int) -> None:
+    """With 5% left for what allocators waste; our own sampler's cache is gone while the model learns."""
+    found = by_launch(load_recipe("hotpotqa-rlcr").recipe, QWEN, (devices,))
+    assert found["ddp"][0] > CARD
+    assert found["zero2"][0] < 0.95 * CARD
+    assert found["fsdp2"][0] < 0.95 * CARD
+
+
+def test_adapters_are_not_sharded() -> None:
+    recipe = load_recipe("hotpotqa-rlcr", {"lora.rank": 16, "dtype": "bfloat16"}).recipe
+    found = by_launch(recipe, QWEN, (1, 4))
+    assert set(found) == {"ddp", "zero2"}
+    assert found["ddp"][0] < 0.95 * CARD
+
+
+def test_the_residual_stream_of_float32_weights_is_float32_under_autocast() -> None:
+    """What the estimate of activations rests on."""
+    model, seen = tiny_model(), set()
+    for layer in model.model.layers:
+        layer.register_forward_pre_hook(lambda _, inputs: seen.add(inputs[0].dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        model(torch.tensor([[1, 2, 3]]))
+    assert seen == {torch.float32}
