@@ -70,9 +70,9 @@ def grpo_step(
                 loss = -value * logps_TV[t, token]
                 if by_expectation:
                     assert row.digit_rewards is not None
-                    mean = sum(row.digit_rewards.values()) / 10
-                    for other, worth in row.digit_rewards.items():
-                        loss = loss - (worth - mean) / 10 * logps_TV[t, other]
+                    p_D = logps_TV[t, list(row.digit_rewards)].exp()
+                    rewards_D = torch.tensor(list(row.digit_rewards.values())).to(p_D)
+                    loss = loss - (p_D * (rewards_D - (p_D @ rewards_D / p_D.sum()).detach())).sum()
                 loss = loss + entropy * (logps_TV[t].exp() * logps_TV[t]).sum()
                 if kl:
                     with torch.no_grad():

@@ -7,8 +7,9 @@
                           centred in its group (as DCPO does); format acts on every token.
 ``expected``              as decoupled, but on the first decimal of a confidence calibration acts by its
                           expectation: what each of the ten digits would have earned is known, since the
-                          verdict is, so that all of them are moved by their advantages (the natural gradient)
-                          instead of the one that was sampled. Where a digit is no token of its own, or the
+                          verdict is, so that the gradient takes all of them, weighed by the model's own
+                          probabilities, instead of the one that was sampled. The same gradient on average,
+                          without the noise of sampling. Where a digit is no token of its own, or the
                           confidence is not of the form 0.7 or 0.73, it is as decoupled.
 
 A token belongs to a part when it overlaps the text between the part's tags. One that holds only characters

@@ -348,19 +348,20 @@ def loss_of(learner: Learner, part: Pass, bonus: float) -> tuple[torch.Tensor, S
 
 
 def choice_loss(samples: Sequence[Sample], logps_N: torch.Tensor) -> torch.Tensor:
-    """The sum over samples with a choice of ``-weight sum_k (r_k - mean r) log p_k / K``.
+    """The sum over samples with a choice of ``-weight sum_k p_k (r_k - b) log p_k``, p and b held constant.
 
-    Its gradient moves the logit of each token by the token's advantage over the others, however unlikely the
-    token is: the natural gradient of the expected reward. The plain one has a factor p_k more, so that what
-    has become unlikely is hardly moved, and a narrow distribution stays where it is.
+    Its gradient is that of the expected reward: what the policy gradient of one sampled token is on average.
+    b is the mean reward under p.
     """
     total, first = logps_N.new_zeros(()), 0
     for sample in samples:
         if choice := sample.choice:
             logps_K = logps_N[first : first + len(choice.tokens)]
             first += len(choice.tokens)
-            advantages_K = torch.from_numpy(choice.rewards_K - choice.rewards_K.mean()).to(logps_K)
-            total = total - sample.weight * (advantages_K * logps_K).mean()
+            p_K = logps_K.detach().exp()
+            rewards_K = torch.from_numpy(choice.rewards_K).to(logps_K)
+            mean = (p_K * rewards_K).sum() / p_K.sum()
+            total = total - sample.weight * (p_K * (rewards_K - mean) * logps_K).sum()
     return total
 
 
