@@ -131,7 +131,7 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
 
 def by_launch(recipe: Recipe, shape: Shape, devices: tuple[int, ...]) -> dict[Launch, list[float]]:
     """The bytes of each device, by launch and number of devices; adapters cannot be sharded."""
-    possible = [launch for launch in LAUNCHES if recipe.lora is None or launch not in SHARDED]
+    possible: list[Launch] = [launch for launch in LAUNCHES if recipe.lora is None or launch not in SHARDED]
     return {
         launch: [estimate(recipe, shape, launch, number).total for number in devices] for launch in possible
     }
