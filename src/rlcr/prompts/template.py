@@ -38,7 +38,7 @@ def with_arguments(template: str, arguments: Mapping[str, Argument], model: str)
     >>> with_arguments("{% if loud %}HEY{% endif %}", {"loud": True}, "it")
     '{%- set loud = loud | default(true) -%}{% if loud %}HEY{% endif %}'
     """
-    for name in reversed(arguments):
+    for name in reversed(list(arguments)):
         if not re.search(rf"\b{re.escape(name)}\b", template):
             raise RlcrError(
                 f"chat_template: the template of {model} does not use {name}: leave it out"

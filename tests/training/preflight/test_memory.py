@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.tiny import tiny_model
 
-from rlcr.training.launches import LAUNCHES, SHARDED
+from rlcr.training.launches import LAUNCHES, SHARDED, launch_config
 from rlcr.training.preflight.memory import CARD, by_launch, estimate
 from rlcr.training.preflight.model_shape import KNOWN
 from rlcr.training.recipes import load_recipe
@@ -61,6 +61,12 @@ def test_a_launch_fits_the_main_run_on_cards_of_80_gb(devices: int) -> None:
     assert found["ddp"][0] > CARD
     assert found["zero2"][0] < 0.95 * CARD
     assert found["fsdp2"][0] < 0.95 * CARD
+
+
+def test_each_launch_says_what_it_takes() -> None:
+    for launch, totals in by_launch(load_recipe("hotpotqa-rlcr").recipe, QWEN, (4, 8)).items():
+        four, eight = (round(total / 1e9) for total in totals)
+        assert f"{four} GB on each of 4 GPUs, {eight} on each of 8." in launch_config(launch), launch
 
 
 def test_adapters_are_not_sharded() -> None:
