@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -46,7 +45,6 @@ def run(name: str, case: Case, wheel: Path, folder: Path) -> dict[str, Any]:
     """Make the environment of an engine, and run what shows the adapter at work in it."""
     began = time.monotonic()
     work, out = folder / name, folder / f"{name}.json"
-    shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     case.write(work / "case.json")
     found: dict[str, Any] = {"rlcr": rlcr.__version__, "source": case.source, "checks": [], "passed": False}
@@ -59,12 +57,14 @@ def run(name: str, case: Case, wheel: Path, folder: Path) -> dict[str, Any]:
         command = [python, "-m", f"interop.engines.{name}", work / "case.json", out]
         limit = environments.ENGINES[name].limit
         subprocess.run(command, check=True, cwd=work, env=environment, timeout=limit)
-        found |= json.loads(out.read_text(encoding="utf-8"))
-        found["passed"] = bool(found["checks"]) and all(check["passed"] for check in found["checks"])
+        found["passed"] = True
         found["seconds"] = {"environment": round(made), "run": round(time.monotonic() - began - made)}
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         found["failed"] = f"{type(error).__name__} after {time.monotonic() - began:.0f} s"
         print(f"  {found['failed']}", file=sys.stderr)
+    if out.exists():
+        found |= json.loads(out.read_text(encoding="utf-8"))
+    found["passed"] = found["passed"] and all(check["passed"] for check in found["checks"])
     return found
 
 

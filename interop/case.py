@@ -155,9 +155,11 @@ def _rlcr(*arguments: object) -> str:
 
 
 class Checks:
-    """What an engine's run compared, and how far apart the numbers were."""
+    """What an engine's run compared, and how far apart the numbers were; written down at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, out: Path, package: str) -> None:
+        self._out = out
+        self._found = {"engine": version(package), "python": sys.version.split()[0]}
         self.done: list[dict[str, Any]] = []
 
     def equal(self, what: str, found: Iterable[Any], expected: Iterable[Any], within: float = 1e-12) -> None:
@@ -169,18 +171,14 @@ class Checks:
         self.done.append(
             {"what": what, "compared": len(pairs), "difference": largest, "within": within, "passed": passed}
         )
+        self._out.write_text(json.dumps({**self._found, "checks": self.done}), encoding="utf-8")
         print(f"  {'ok' if passed else 'DIFFERENT'}: {what}: {len(pairs)} compared, {largest:.1e} apart"
               + (f", {absent} present in one only" if absent else ""), flush=True)  # fmt: skip
 
     def metrics(self, what: str, found: dict[str, Any], case: Case, *, intervals: bool = False) -> None:
         """Compare the reported metrics with those of `rlcr metrics`."""
-        names = [(name, "value", case.metrics[name]["value"]) for name in METRICS]
+        expected = {name: case.metrics[name]["value"] for name in METRICS}
         if intervals:
-            names += [(f"{name}_low", "", case.metrics[name]["ci95"][0]) for name in METRICS]
-            names += [(f"{name}_high", "", case.metrics[name]["ci95"][1]) for name in METRICS]
-        self.equal(what, [found[name] for name, _, _ in names], [value for _, _, value in names])
-
-    def write(self, path: Path, package: str) -> None:
-        """Versions and checks, as JSON."""
-        found = {"engine": version(package), "python": sys.version.split()[0], "checks": self.done}
-        path.write_text(json.dumps(found), encoding="utf-8")
+            expected |= {f"{name}_low": case.metrics[name]["ci95"][0] for name in METRICS}
+            expected |= {f"{name}_high": case.metrics[name]["ci95"][1] for name in METRICS}
+        self.equal(what, [found[name] for name in expected], expected.values())

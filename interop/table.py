@@ -16,14 +16,14 @@ def lines(results: dict[str, Any]) -> list[str]:
         "|---|---|---|---:|---:|---|",
     ]
     for name, found in results.items():
-        if found.get("failed"):
-            rows.append(f"| {name} | | did not run: {found['failed']} | | | failed |")
         for check in found["checks"]:
             outcome = "ok" if check["passed"] else "differs"
             rows.append(
                 f"| {name} | {found['engine']} | {check['what']} | {check['compared']} "
                 f"| {check['difference']:.1g} (at most {check['within']:.0g}) | {outcome} |"
             )
+        if found.get("failed"):
+            rows.append(f"| {name} | | did not finish: {found['failed']} | | | failed |")
     return rows
 
 

@@ -45,7 +45,7 @@ def compare(checks: Checks, what: str, log: EvalLog, case: Case, scorer: str) ->
 
 
 def main(case: Case, out: Path) -> None:
-    checks = Checks()
+    checks = Checks(out, "inspect-ai")
     left = [list(texts) for texts in case.completions]
 
     def answer(messages: list, *_: object) -> ModelOutput:
@@ -71,7 +71,6 @@ def main(case: Case, out: Path) -> None:
     compare(
         checks, "`inspect score --scorer rlcr/calibrated`", read_eval_log(str(rescored)), case, "calibrated"
     )
-    checks.write(out, "inspect-ai")
 
 
 if __name__ == "__main__":

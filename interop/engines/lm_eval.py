@@ -31,7 +31,7 @@ class Stored(LM):
 
 
 def main(case: Case, out: Path) -> None:
-    checks = Checks()
+    checks = Checks(out, "lm-eval")
     folder = Path("task").absolute()
     copy_example("lm_eval", folder)
     problems = [
@@ -58,7 +58,6 @@ def main(case: Case, out: Path) -> None:
     checks.equal("verdicts of the logged samples, repeats kept", [correct for correct, _ in pairs], verdicts)
     confidences = [one for group in case.confidences for one in group]
     checks.equal("confidences of the logged samples", [stated for _, stated in pairs], confidences)
-    checks.write(out, "lm-eval")
 
 
 if __name__ == "__main__":

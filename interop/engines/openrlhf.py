@@ -56,7 +56,7 @@ async def over_http(case: Case) -> list[dict]:
 
 
 def main(case: Case, out: Path) -> None:
-    checks = Checks()
+    checks = Checks(out, "openrlhf")
     copy_example("openrlhf", Path("example"))
     by_file = asyncio.run(executed(SingleTurnAgentExecutor("example/reward_func.py"), case))
     checks.equal(
@@ -73,7 +73,6 @@ def main(case: Case, out: Path) -> None:
         [one["reward"] for one in by_http],
         case.totals_or(0.0),
     )
-    checks.write(out, "openrlhf")
 
 
 if __name__ == "__main__":

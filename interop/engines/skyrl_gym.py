@@ -9,7 +9,7 @@ from interop.case import Case, Checks
 
 
 def main(case: Case, out: Path) -> None:
-    checks = Checks()
+    checks = Checks(out, "skyrl-gym")
     skyrl_gym.register(id="rlcr", entry_point="rlcr.adapters.skyrl_gym:RlcrEnv", kwargs={"verifier": "math"})
     rewards, episodes = [], []
     for _, text, gold, _ in case.rows():
@@ -24,7 +24,6 @@ def main(case: Case, out: Path) -> None:
     checks.equal("reward of `skyrl_gym.make(…).step`", rewards, case.totals_or(0.0))
     pooled = kind.aggregate_metrics(episodes)
     checks.equal("mean reward of its `aggregate_metrics`", [pooled["reward"]], [sum(rewards) / len(rewards)])
-    checks.write(out, "skyrl-gym")
 
 
 if __name__ == "__main__":

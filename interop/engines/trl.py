@@ -17,7 +17,7 @@ STEPS = 2
 
 
 def main(case: Case, out: Path) -> None:
-    checks = Checks()
+    checks = Checks(out, "trl")
     reward = make_reward(gold="gold", verifier="math")
     rows = case.rows()
     direct = reward(
@@ -96,7 +96,6 @@ def main(case: Case, out: Path) -> None:
     checks.equal("its advantages, against `rlcr.group_advantages`", found, advantages, within=1e-6)
     logged = [line["rlcr/confidence"] for line in trainer.state.log_history if "rlcr/confidence" in line]
     assert len(logged) == STEPS, trainer.state.log_history
-    checks.write(out, "trl")
 
 
 if __name__ == "__main__":

@@ -62,17 +62,30 @@ class Handler(BaseHTTPRequestHandler):
         assert isinstance(self.server, Server)
         message = {"role": "assistant", **split(self.server.answers[asked.strip()])}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        self.reply({"id": "1", "object": "chat.completion", "created": 0, "model": "stored",
-                    "choices": [choice], "usage": usage})  # fmt: skip
+        about = {"id": "1", "created": 0, "model": "stored"}
+        if not body.get("stream"):
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            self.reply({**about, "object": "chat.completion", "choices": [choice], "usage": usage})
+            return
+        about["object"] = "chat.completion.chunk"
+        chunks = [
+            {**about, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+            {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+            {**about, "choices": [], "usage": usage},
+        ]
+        events = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+        self.send("text/event-stream", "".join([*events, "data: [DONE]\n\n"]))
 
     def do_GET(self) -> None:
         self.reply({"object": "list", "data": [{"id": "stored", "object": "model"}]})
 
     def reply(self, value: Any) -> None:
-        content = json.dumps(value).encode()
+        self.send("application/json", json.dumps(value))
+
+    def send(self, kind: str, text: str) -> None:
+        content = text.encode()
         self.send_response(200)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -102,11 +115,12 @@ def evaluated(case: Case) -> list[dict[str, Any]]:
     subprocess.run(command, check=True, cwd=folder, env=environment)
     server.shutdown()
     (written,) = folder.rglob("traces.jsonl")
-    return [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
+    episodes = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
+    return [trace for episode in episodes for trace in episode["traces"]]
 
 
 def main(case: Case, out: Path) -> None:
-    checks = Checks()
+    checks = Checks(out, "verifiers")
     found = [asyncio.run(scored(text, gold)) for _, text, gold, _ in case.rows()]
     checks.equal(
         "reward of `Task.score`, thoughts apart", [reward for reward, _ in found], case.totals_or(None)
@@ -125,7 +139,6 @@ def main(case: Case, out: Path) -> None:
             None if given is None else given["score"] * given["weight"]
         )
     checks.equal("rewards of `vf-eval`", rewards, [totals[0] for totals in case.totals[:EVALUATED]])
-    checks.write(out, "verifiers")
 
 
 if __name__ == "__main__":

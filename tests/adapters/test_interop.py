@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 from interop import table
@@ -41,11 +42,12 @@ def test_the_formula_of_the_comparison_is_that_of_the_reward() -> None:
     assert _total({"well_formed": False}) == Scorer().score_one("4", "4").total
 
 
-def test_a_difference_is_seen() -> None:
-    checks = Checks()
+def test_a_difference_is_seen(tmp_path: Path) -> None:
+    checks = Checks(tmp_path / "out.json", "rlcr")
     checks.equal("same", [1.0, None], [1.0, None])
     checks.equal("far", [1.0], [1.1])
     checks.equal("absent", [None, 1.0], [0.0, 1.0])
     assert [check["passed"] for check in checks.done] == [True, False, False]
+    assert json.loads((tmp_path / "out.json").read_text())["checks"] == checks.done
     case = Case("", ["1"], [["a", "b"]], [["wrong", "unscorable"]], [[None, 0.5]], [[-0.5, None]], {})
     assert case.totals_or(0.0) == [-0.5, 0.0]
