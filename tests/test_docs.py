@@ -29,6 +29,8 @@ def test_every_documented_name_is_there_after_import_rlcr(tmp_path: Path) -> Non
         name
         for name in re.findall(r"(?<![\w/.-])rlcr(?:\.[A-Za-z_]\w*)+", text)
         if not name.endswith((".json", ".yaml", ".txt"))
+        # An adapter is imported only with its engine; its core is there always.
+        and (not name.startswith("rlcr.adapters.") or name.startswith("rlcr.adapters.core"))
     }
     assert len(names) > 15
     run("import rlcr\n" + "\n".join(sorted(names)), tmp_path)

@@ -55,10 +55,10 @@ def test_grade_generations(capsys: pytest.CaptureFixture[str]) -> None:
         "correct",
         "correct",
         "wrong",
-        "wrong",
+        "correct",
     ]
     assert "read leniently: percent" in lines[1]
-    assert overall == "accuracy 0.500 brier 0.034 coverage 0.750"
+    assert overall == "accuracy 0.750 brier 0.034 coverage 0.750"
 
 
 def test_the_notebook_prints_what_it_shows(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_plots(tmp_path: Path, table: Path, ending: str) -> None:
 def test_score_writes_records_and_counts_what_it_bent(tmp_path: Path) -> None:
     rows = [
         {"text": GOOD.format("Paris", "0.9"), "gold": "Paris"},
-        {"text": [GOOD.format("rome", "20%"), "nothing"], "gold": ["Rome", "Roma"]},
+        {"text": [GOOD.format("rome", "20%"), "nothing\nto be read"], "gold": ["Rome", "Roma"]},
     ]
     out = tmp_path / "out.jsonl"
     path = write_jsonl(tmp_path / "t.jsonl", rows)

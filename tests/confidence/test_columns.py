@@ -262,7 +262,8 @@ def test_metrics_of_a_run_wants_verdicts_and_nothing_of_a_table(tmp_path: Path) 
         assert isinstance(result.exception, RlcrError)
         return str(result.exception)
 
-    assert "leave out --by" in told("--by", "task")
+    assert "leave out --correct" in told("--correct", "ok")
+    assert "--by task: no problem has it" in told("--by", "task")
     path = folder / "records.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-1]))

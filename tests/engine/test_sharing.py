@@ -275,7 +275,8 @@ def test_attention_that_ours_lacks_is_found_out(tmp_path: Path, caplog: Any) -> 
     assert not found.trainer.sharing.on
     assert "its attention has capped scores" in caplog.text
     wanted = grpo_step(in_double(toy("gemma2", attn_logit_softcapping=5.0)), rows(MIXED), temperature=0.7)
-    assert error(found.gradient, wanted) < 1e-9
+    # Looser than elsewhere: some of it is computed in float32, whose rounding depends on the shape of a batch.
+    assert error(found.gradient, wanted) < 1e-7
 
 
 def by_place(model: Any) -> Any:

@@ -66,11 +66,11 @@ def test_one_refused_problem_fails_alone_and_can_be_asked_again(tmp_path: Path) 
         assert "39 of 40 completions; 1 failed" in told
         assert REASON in told
         results = json.loads((run / "results.json").read_text())
-        assert results["coverage"] == {task: {"asked": 40, "answered": 39, "failed": {REASON: 1}}}
+        assert results["coverage"] == {"capitals": {"asked": 40, "answered": 39, "failed": {REASON: 1}}}
         assert "1 failed" in (run / "results.md").read_text()
         (line,) = failed(run)
         assert line == {
-            "id": "capitals/Spain-3", "sample": 0, "task": task, "reason": REASON, "status": 400,
+            "id": "capitals/Spain-3", "sample": 0, "task": "capitals", "reason": REASON, "status": 400,
         }  # fmt: skip
         # It is finished: resuming asks nothing, and says the same.
         asked = len(server.calls)
@@ -88,7 +88,7 @@ def test_one_refused_problem_fails_alone_and_can_be_asked_again(tmp_path: Path) 
         assert healed.returncode == 0
         assert "failed" not in healed.stdout
         coverage = json.loads((run / "results.json").read_text())["coverage"]
-        assert coverage == {task: {"asked": 40, "answered": 40, "failed": {}}}
+        assert coverage == {"capitals": {"asked": 40, "answered": 40, "failed": {}}}
         evaluate(Settings(server.url, (task,), "rlcr"), tmp_path / "whole")
     assert comparable(run) == comparable(tmp_path / "whole")
     assert rlcr(*command, "--retry-failed").returncode == 2

@@ -189,16 +189,17 @@ def _train(
 
 def _format_hint(resolved: Resolved, warmed: bool, cut_off: bool) -> str:
     """What to do where a model does not keep the tags of its method."""
-    if cut_off:
-        limit = resolved.recipe.max_completion_tokens
-        return f"every one ran into the limit of {limit:,} tokens: raise max_completion_tokens"
-    if warmed:
-        return "its warm-up was too short: raise warm_up.examples, or warm_up.epochs, with another --out"
     name = resolved.name if resolved.name in RECIPES else f"{resolved.name}.yaml"
-    return (
+    hint = (
         f"`rlcr warm-up {name} --out WARM` teaches the model the tags; then train with model=WARM/model and"
         " another --out"
     )
+    if warmed:
+        hint = "its warm-up was too short: raise warm_up.examples, or warm_up.epochs, with another --out"
+    if cut_off:
+        limit = resolved.recipe.max_completion_tokens
+        return f"{hint}; every one ran into the limit of {limit:,} tokens: raise max_completion_tokens?"
+    return hint
 
 
 # --- folder -----------------------------------------------------------------------------------------
