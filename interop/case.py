@@ -166,7 +166,7 @@ class Checks:
         """Note the largest difference of two columns; None must meet None."""
         pairs = list(zip(list(found), list(expected), strict=True))
         absent = sum((a is None) != (b is None) for a, b in pairs)
-        largest = max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=0.0)
+        largest = max((float(abs(a - b)) for a, b in pairs if a is not None and b is not None), default=0.0)
         passed = not absent and largest <= within
         self.done.append(
             {"what": what, "compared": len(pairs), "difference": largest, "within": within, "passed": passed}

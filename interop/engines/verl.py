@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ["RAY_AUTH_MODE"] = "disabled"  # else Ray writes a token file
-os.environ["RAY_gcs_server_request_timeout_seconds"] = "300"  # noqa: SIM112 (a busy machine starts slowly)
+os.environ["RAY_gcs_server_request_timeout_seconds"] = "300"  # noqa: SIM112 (a busy machine is slow)
 
 import numpy as np
 import ray
