@@ -33,6 +33,7 @@ def draw() -> list[Path]:
     panels = [
         _reliability(family, name, outcomes)
         for family in TRAINED
+        if any(finished(family, variant) for variant in MAIN)
         for name, outcomes in {
             "start": [start] if start else [],
             **{variant: list(finished(family, variant).values()) for variant in MAIN},
@@ -77,7 +78,7 @@ def _training(family: str) -> Figure:
             last = max(float(layer.x[-1]) for layer in layers)
             panels.append(Panel(title, axis("update", [0, last], zero=True), share_axis(""), tuple(layers)))
     legend = tuple((_COLOURS[variant], NAMES[variant]) for variant in MAIN if found[variant])
-    title = f"SmolLM2-135M during training on {family}: means of {_WINDOW} updates, all seeds"
+    title = f"SmolLM2-135M trained on {family}, means of {_WINDOW} updates"
     return Figure(f"evidence-training-{family}", title, "", tuple(panels), legend)
 
 

@@ -43,7 +43,8 @@ def keep(step: Step, all_steps: Sequence[Step]) -> None:
     }
     step.kept.parent.mkdir(parents=True, exist_ok=True)
     with new_file(step.kept) as out:
-        out.write((_compact(outcome) + "\n").encode())
+        # Where the model lies on this machine is nobody's business.
+        out.write((_compact(outcome).replace(model_folder(), f"${MODEL}") + "\n").encode())
 
 
 def _line(name: str, by_name: Mapping[str, Step]) -> list[str]:

@@ -14,7 +14,7 @@ PAGE = Path("docs/results.md")
 NAMES = {
     "start": "start (format warm-up)",
     "rlvr": "RLVR",
-    "rlcr": "RLCR (decoupled credit)",
+    "rlcr": "RLCR (expected credit)",
     "rlcr-all": "RLCR (the whole reward on every token)",
     "rlcr-log": "RLCR-Log",
     "calibration-only": "calibration only",
