@@ -156,7 +156,7 @@ def test_half_of_the_confidences_are_not_shown_as_all(tmp_path: Path) -> None:
         "coverage": {"value": 0.5},
     }
     write(tmp_path / "run" / "results.json", {"tasks": {"a": {"metrics": metrics}}})
-    headline = "accuracy 0.250, ECE 0.100 (50% state a confidence)"
+    headline = "accuracy 0.250, ECE 0.100 (50% have a confidence)"
     assert listed(tmp_path)["run"] == ("evaluation", "m on a by rlcr", "0 of 8", headline)
 
 

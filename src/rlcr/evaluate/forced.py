@@ -13,6 +13,7 @@ from typing import Any
 from rlcr.response import get_format
 from rlcr.runs.record import Record
 
+_NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?")
 # Warned of where so many of the completions needed it …
 _MANY_FORCED = 0.5
 # … or where so many forced texts repeat the answer, and not by chance.
@@ -69,10 +70,12 @@ def forced_kinds(record: Record) -> tuple[str, ...]:
 
 
 def repeats(forced: str, answer: str | None) -> bool:
-    """Whether a forced text begins with the answer, or is it.
+    """Whether a forced text begins with the answer or with the number that it ends in, or is it.
 
     >>> repeats(" 12.", "12"), repeats("12.0%", "12"), repeats(" 85", "12"), repeats(" 120", "12")
     (True, True, False, False)
+    >>> repeats(" 10.", "2 * 5 = 10"), repeats("120", "2 * 60 = 120 km"), repeats(" 5", "2 * 5 = 10")
+    (True, True, False)
     """
     answer = _plain(answer or "")
     if not answer:
@@ -81,8 +84,7 @@ def repeats(forced: str, answer: str | None) -> bool:
     if text == answer:
         return True
     first = _plain(text.split()[0]) if text.split() else ""
-    number = _number(answer)
-    return first == answer or (number is not None and _number(first) == number)
+    return first == answer or (_number(first) is not None and _number(first) == _last_number(answer))
 
 
 def _plain(text: str) -> str:
@@ -90,4 +92,9 @@ def _plain(text: str) -> str:
 
 
 def _number(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", text) else None
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _last_number(text: str) -> float | None:
+    found = _NUMBER.findall(text)
+    return float(found[-1]) if found else None

@@ -139,7 +139,7 @@ def _evaluated(results: Mapping[str, Any] | None) -> str:
     average = f" (average of {len(tasks)} tasks)" if measured is macro else ""
     coverage = number_of(metrics.get("coverage"))
     # Calibration that rests on a part of the answers must not look like that of all of them.
-    stated = f" ({coverage:.0%} state a confidence)" if coverage < 1 else ""
+    stated = f" ({coverage:.0%} have a confidence)" if coverage < 1 else ""
     return _numbers(metrics, _HEADLINE) + average + stated
 
 
