@@ -26,14 +26,23 @@ HARD = [
 
 def byte_level() -> Any:
     """A byte-level BPE made here, from a corpus in which tags are common: it joins them with text."""
+    rng = random.Random(1)
+    return trained(600, [response(rng) for _ in range(60)])
+
+
+def single_digits() -> Any:
+    """A tokenizer in which every character is a token."""
+    return trained(256, [])
+
+
+def trained(vocabulary: int, corpus: list[str]) -> Any:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=600, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        vocab_size=vocabulary, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
-    rng = random.Random(1)
-    tokenizer.train_from_iterator([response(rng) for _ in range(60)], trainer)
+    tokenizer.train_from_iterator(corpus, trainer)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
@@ -157,15 +166,3 @@ def test_digits_that_are_joined_are_left_alone() -> None:
         get_reward("rlcr", format="confidence"), parse(text, "confidence"), True, [1, 2], joined, range(10)
     )
     assert choice is None
-
-
-def single_digits() -> Any:
-    """A tokenizer in which every character is a token."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=256, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
-    tokenizer.train_from_iterator([], trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
