@@ -38,7 +38,7 @@ from rlcr.prompts import opens_think
 from rlcr.response import Response, Span, parse
 from rlcr.reward import Reward
 from rlcr.sample.tokens import token_spans
-from rlcr.training.credit import digit_choice, digit_tokens, part_advantages, token_credit
+from rlcr.training.credit import confidence_choice, number_tokens, part_advantages, token_credit
 from rlcr.training.data import RenderedPrompt
 from rlcr.training.early_verdicts import EarlyVerdicts
 from rlcr.training.recipes.settings import Recipe
@@ -263,16 +263,16 @@ def credit(learner: Learner, scored: ScoredBatch) -> list[Sample]:
     parts = {name: np.array([rollout.parts[name] for rollout in scored.rollouts]) for name in weights}
     scorable = np.array([rollout.reward is not None for rollout in scored.rollouts])
     advantages = part_advantages(parts, weights, scorable, batch.group)
-    digits = digit_tokens(learner.tokenizer) if recipe.credit == "expected" else ()
+    numbers = number_tokens(learner.tokenizer) if recipe.credit == "expected" else {}
     samples = []
     for row, ids in enumerate(sampled.completions):
         place, response, spans = batch.first + row, scored.responses[row], scored.spans[row]
         own = {name: float(values[place]) for name, values in advantages.items()}
         advantages_T, counted_T = token_credit(recipe.credit, own, response, spans)
         choice = None
-        if digits and scorable[place]:
+        if numbers and scorable[place]:
             right = scored.rollouts[place].verdict == "correct"
-            choice = digit_choice(learner.reward, response, right, ids, spans, digits)
+            choice = confidence_choice(learner.reward, response, right, spans, numbers)
         if recipe.mask_truncated and sampled.truncated[row]:
             counted_T, choice = np.zeros_like(counted_T), None
         if choice:
