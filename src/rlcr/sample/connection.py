@@ -231,7 +231,7 @@ class Connection:
                     raise PassingError(f"the reply is longer than {told}", own=True)
                 if size > most:
                     break
-            await _drop_if_more_came(response)
+            _drop_if_more_came(response)
         finally:
             await response.aclose()
         return response.status_code, response.headers, b"".join(parts)
@@ -253,14 +253,17 @@ class Connection:
         return one_line(text.replace(self._key, "[API key]") if self._key else text)
 
 
-async def _drop_if_more_came(response: httpx2.Response) -> None:
-    """Close a connection on which more came than the reply: the next request would take it for its own."""
+def _drop_if_more_came(response: httpx2.Response) -> None:
+    """Give up a connection on which more came than the reply: the next request would take it for its own.
+
+    Nothing may be awaited before this once the reply is read: the connection is free for others by then.
+    """
     with suppress(AttributeError):  # how the HTTP library keeps what it has read is its own business
         stream: Any = response.stream
         while not hasattr(stream, "_connection"):
             stream = getattr(stream, "_httpcore_stream", None) or getattr(stream, "_stream")  # noqa: B009
         if stream._connection._h11_state.trailing_data[0]:
-            await response.extensions["network_stream"].aclose()
+            stream._connection._expire_at = 0.0
 
 
 def _json(data: bytes) -> object:
