@@ -67,7 +67,7 @@ def console(*, stderr: bool = False) -> Console:
 
     class Showing(RenderHook):
         def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-            return [Shown(one) for one in renderables]
+            return [*map(Shown, renderables)]
 
     stream = sys.stderr if stderr else sys.stdout
     out = Console(stderr=stderr) if stream.isatty() else Console(stderr=stderr, width=_PIPE_WIDTH)

@@ -214,10 +214,14 @@ class EndpointSampler:
                 copies = [replace(one, sample=sample) for sample in range(first + 1, end)]
                 deliver(_News([one, *copies], ended=True))
                 return
+            at, together = request.together or (first, request.n)
+            last = at + together
             while first < end:
-                completions = await self._ask(connection, request, sampling, first, end - first)
-                first += len(completions)
-                deliver(_News(completions, ended=first == end))
+                completions = await self._ask(connection, request, sampling, at, last - at)
+                at += len(completions)
+                wanted = [one for one in completions if first <= one.sample < end]
+                first += len(wanted)
+                deliver(_News(wanted, ended=first == end))
         except _OwnError as error:
             failure = Failure(request.key, tuple(range(first, end)), error.reason, error.status)
             deliver(_News(ended=True, failed=_Failed(failure, error.line)))

@@ -124,9 +124,16 @@ def body(
 
 
 def derived_seed(seed: int, key: str, sample: int) -> int:
-    """A seed for each call, so that no two calls of a run share one. 31 bits: some servers take no more."""
-    digest = hashlib.sha256(f"{seed}\0{key}\0{sample}".encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
+    """The seed of a sample: it depends on nothing but the run's, the request's key and the sample's number.
+
+    A server that is asked for n samples counts on from the seed (vLLM does), so that a sample has the same
+    one whichever call it comes with. 31 bits: some servers take no more.
+
+    >>> derived_seed(0, "q1", 5) - derived_seed(0, "q1", 2)
+    3
+    """
+    digest = hashlib.sha256(f"{seed}\0{key}".encode("utf-8", "surrogatepass")).digest()
+    return ((int.from_bytes(digest[:4], "big") >> 1) + sample) % 2**31
 
 
 def prompt_text(request: Request, tokenizer: ChatTokenizer | None) -> str:
@@ -192,7 +199,9 @@ def _in_order(choices: list[Any]) -> list[Any]:
     indexes = [choice.get("index") if isinstance(choice, Mapping) else None for choice in choices]
     if not all(type(index) is int for index in indexes):
         return choices
-    first = dict(reversed(list(zip(indexes, choices, strict=True))))
+    first: dict[int, Any] = {}
+    for choice in choices:
+        first.setdefault(choice["index"], choice)
     return [first[index] for index in sorted(first)]
 
 
