@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff]"
 )
-#: A pipe has no width; the 80 columns that rich assumes would break every line.
-_PIPE_WIDTH = 200
 
 
 def visible(text: str) -> str:
@@ -50,8 +48,11 @@ def say(*values: object, file: IO[str] | None = None, end: str = "\n") -> None:
     print(visible(" ".join(map(str, values))), file=file, end=end, flush=True)
 
 
-def console(*, stderr: bool = False) -> Console:
-    """A console of rich on which text is shown and not obeyed; in a pipe it is wide."""
+def console(*, stderr: bool = False, pipe_width: int | None = 200) -> Console:
+    """A console of rich on which text is shown and not obeyed.
+
+    A pipe has no width; the 80 columns that rich assumes, taken for None, would break every line.
+    """
     from rich.console import Console, RenderHook
     from rich.segment import Segment
 
@@ -70,7 +71,7 @@ def console(*, stderr: bool = False) -> Console:
             return [*map(Shown, renderables)]
 
     stream = sys.stderr if stderr else sys.stdout
-    out = Console(stderr=stderr) if stream.isatty() else Console(stderr=stderr, width=_PIPE_WIDTH)
+    out = Console(stderr=stderr, width=None if stream.isatty() else pipe_width)
     out.push_render_hook(Showing())
     return out
 
