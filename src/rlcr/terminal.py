@@ -24,6 +24,9 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff]"
 )
 
+#: What stands before the host of an address.
+_PASSWORD = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@]{1,1000}@")
+
 
 def visible(text: str) -> str:
     r"""The text with all that a terminal would obey written out; line breaks and tabs stay.
@@ -35,12 +38,12 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""The same on one line, for messages.
+    r"""The same on one line and without the passwords of addresses, for messages.
 
-    >>> one_line("no such\nfile: \x07")
-    'no such\\nfile: \\x07'
+    >>> one_line("no such\nfile: \x07"), one_line("HTTP://me:secret@host/v1")
+    ('no such\\nfile: \\x07', 'HTTP://[hidden]@host/v1')
     """
-    return visible(text).replace("\n", "\\n")
+    return visible(_PASSWORD.sub(r"\1[hidden]@", text)).replace("\n", "\\n")
 
 
 def say(*values: object, file: IO[str] | None = None, end: str = "\n") -> None:
@@ -87,7 +90,7 @@ def guard() -> None:
 
 class _Visible(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return visible(super().format(record))
+        return visible(_PASSWORD.sub(r"\1[hidden]@", super().format(record)))
 
 
 def _show_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
