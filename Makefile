@@ -8,6 +8,7 @@
 #   make results      the quickstart over five seeds, written to results/quickstart.json
 #   make evidence     a real language model trained in many ways: hours, resumable; results/evidence.json
 #   make interop      our adapters inside the real engines, each in an environment of its own
+#   make faults       kills, damaged files, full disks and the like, by the hundred: docs/reliability.md
 #   make paper        the paper's tables, checked and recomputed where RLCR_DATA has outputs: results/paper.json
 
 PYTHON ?= python3
@@ -16,10 +17,12 @@ TORCH ?= torch==2.13.0
 EXTRAS ?= dev,train,endpoint,gym,serve
 BIN := .venv/bin
 
-.PHONY: setup quickstart test check bench bench-training results paper evidence interop
+.PHONY: setup quickstart test check bench bench-training results paper evidence interop faults
 
 # Which engines `make interop` runs; all of them by default.
 ENGINES ?=
+# What `make faults` is given, such as --only kill-eval or --trials 3.
+FAULTS ?=
 
 setup: .venv/ready
 
@@ -62,6 +65,9 @@ evidence: setup
 
 interop: setup
 	$(BIN)/python -m interop $(ENGINES)
+
+faults: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m faults $(FAULTS)
 
 paper: setup
 	$(BIN)/python -m results.paper

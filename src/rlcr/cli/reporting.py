@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rlcr.report import page
+from rlcr.terminal import say
 
 
 def report(
@@ -33,7 +34,7 @@ def report(
     tasks = tuple(name.strip() for name in (trained_on or "").split(",") if name.strip())
     written = page.write_report(runs, out, figures=figures, trained_on=tasks)
     for note in written.notes:
-        print(f"note: {note}", file=sys.stderr)
-    print(out)
+        say(f"note: {note}", file=sys.stderr)
+    say(out)
     if figures:
-        print(figures)
+        say(figures)
