@@ -17,7 +17,8 @@ from inspect_ai.model import (
     get_model,
 )
 
-from interop.case import Case, Checks
+from interop.case import Case
+from interop.checks import Checks
 from rlcr.adapters.inspect_ai import calibrated
 
 
@@ -64,6 +65,7 @@ def main(case: Case, out: Path) -> None:
     )
     assert log.status == "success", log.error
     compare(checks, "`inspect_ai.eval`", log, case, "calibrated")
+    checks.imported("its log", Path(log.location), case)
 
     rescored = Path("rescored.eval")
     command = ["inspect", "score", log.location, "--scorer", "rlcr/calibrated", "-S", "verifier=math"]

@@ -13,7 +13,8 @@ from typing import Any
 import verifiers.v1 as vf
 from verifiers.v1.types import AssistantMessage
 
-from interop.case import Case, Checks
+from interop.case import Case
+from interop.checks import Checks
 from rlcr import Problem
 from rlcr.adapters.example import copy_example
 from rlcr.adapters.verifiers import RlcrData, RlcrTask, RlcrTaskConfig
@@ -94,8 +95,8 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def evaluated(case: Case) -> list[dict[str, Any]]:
-    """The traces that `vf-eval` writes about the first questions."""
+def evaluated(case: Case) -> Path:
+    """The file of traces that `vf-eval` writes about the first questions."""
     folder = Path("example").absolute()
     copy_example("verifiers", folder)
     problems = [
@@ -115,6 +116,10 @@ def evaluated(case: Case) -> list[dict[str, Any]]:
     subprocess.run(command, check=True, cwd=folder, env=environment)
     server.shutdown()
     (written,) = folder.rglob("traces.jsonl")
+    return written
+
+
+def traces_of(written: Path) -> list[dict[str, Any]]:
     episodes = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
     return [trace for episode in episodes for trace in episode["traces"]]
 
@@ -133,12 +138,14 @@ def main(case: Case, out: Path) -> None:
     ]
     checks.equal("confidences among its metrics", stated, expected)
     rewards = [None] * EVALUATED
-    for trace in evaluated(case):
+    written = evaluated(case)
+    for trace in traces_of(written):
         given = (trace.get("rewards") or {}).get("rlcr")
         rewards[int(trace["task"]["data"]["id"])] = (
             None if given is None else given["score"] * given["weight"]
         )
     checks.equal("rewards of `vf-eval`", rewards, [totals[0] for totals in case.totals[:EVALUATED]])
+    checks.imported("its traces", written, case, questions=EVALUATED, samples=1)
 
 
 if __name__ == "__main__":
