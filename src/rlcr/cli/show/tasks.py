@@ -57,7 +57,7 @@ def _size(task: Task, split: str) -> str:
 
 
 def show(tasks: TaskSet, problems: Iterable[Problem], prompt: str) -> str:
-    """Some problems of a set as a model gets them, with gold and verifier; then notes and provenance of all."""
+    """Some problems of a set as a model gets them, with their golds; then notes and provenance of the set."""
     system = load_prompt(prompt, format="rlcr")
     blocks = [
         f"── {problem.id}\n{render(system, problem)}\n\n"
