@@ -55,6 +55,12 @@ class Case:
         return cls(**json.loads(path.read_text(encoding="utf-8")))
 
 
+def split_thought(text: str) -> tuple[str, str]:
+    """What a server with a reasoning parser makes of a text: a thought that comes first, and the rest."""
+    thought, closing, rest = text.removeprefix("<think>").partition("</think>")
+    return (thought, rest) if text.startswith("<think>") and closing and thought else ("", text)
+
+
 def make_case(folder: Path) -> Case:
     """Make the completions, and ask the commands about them."""
     given = os.environ.get("RLCR_DATA")

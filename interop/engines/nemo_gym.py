@@ -12,17 +12,17 @@ from nemo_gym.config_types import BaseServerConfig
 from nemo_gym.server_utils import ServerClient
 from omegaconf import DictConfig
 
-from interop.case import Case
+from interop.case import Case, split_thought
 from interop.checks import Checks
 from interop.serving import reward_service
 from interop.snippets import write_module
 
 
 def response(text: str) -> dict[str, Any]:
-    """What the Responses API of a model makes of a text: a thought that comes first is an item of its own."""
+    """What a Responses API makes of a text: a thought is an item of its own."""
     output: list[dict[str, Any]] = []
-    if text.startswith("<think>") and "</think>" in text:
-        thought, text = text.removeprefix("<think>").split("</think>", 1)
+    thought, text = split_thought(text)
+    if thought:
         output.append(
             {"type": "reasoning", "id": "1", "summary": [{"type": "summary_text", "text": thought}]}
         )
