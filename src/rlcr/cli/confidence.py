@@ -190,6 +190,9 @@ def import_(
         str | None,
         typer.Option(metavar="COL", help="Column of confidences from 0 to 1, instead of those in the text."),
     ] = None,
+    percent: Annotated[
+        bool, typer.Option("--percent", help="Confidences of that column are from 0 to 100.")
+    ] = False,
     choices: Annotated[
         str | None, typer.Option(metavar="COL", help="Column of options, for the choice verifier.")
     ] = None,
@@ -209,8 +212,10 @@ def import_(
     from rlcr.evaluate.importing import TableColumns, import_run
 
     rows = None
+    if percent and not confidence:
+        raise RlcrError("--percent is about a column of confidences: name it with --confidence COL")
     if completion and gold and question:
-        columns = TableColumns(completion, gold, question, id, correct, confidence, choices)
+        columns = TableColumns(completion, gold, question, id, correct, confidence, choices, percent)
     elif not any((completion, gold, question, id, confidence, choices)) and (kind := log_kind(file)):
         columns, rows = replace(COLUMNS, correct=correct), log_rows(file, kind, correct)
     else:

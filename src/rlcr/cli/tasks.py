@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rlcr.cli.show import tasks as task_view
-from rlcr.tasks import load_with, write_problems
+from rlcr.tasks import TaskSet, load_with, write_problems
 from rlcr.terminal import console, say
 
 app = typer.Typer(
@@ -43,7 +43,9 @@ def _list(context: typer.Context) -> None:
 @app.command()
 def show(
     name: Name,
-    limit: Annotated[int, typer.Option(help="How many problems.", min=0)] = 3,
+    limit: Annotated[
+        int, typer.Option(help="How many problems: those that `rlcr eval --limit` takes.", min=0)
+    ] = 3,
     prompt: Annotated[str, typer.Option(metavar="NAME", help="System prompt, by name or file.")] = "rlcr",
     split: Split = "test",
     seed: Seed = 0,
@@ -54,8 +56,15 @@ def show(
 ) -> None:
     """Print problems as a model gets them, with gold, verifier and provenance."""
     given = task_view.read_settings(name, settings or [], template)
-    tasks = load_with(name, split, size=None, seed=seed, data_dir=data_dir, verifier=verifier, settings=given)
-    say(task_view.show(tasks, limit, prompt))
+
+    def loaded(size: int | None) -> TaskSet:
+        return load_with(
+            name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, settings=given
+        )
+
+    whole = loaded(None)
+    problems = loaded(limit).problems if 0 < limit < len(whole.problems) else whole.problems[:limit]
+    say(task_view.show(whole, problems, prompt))
 
 
 @app.command()

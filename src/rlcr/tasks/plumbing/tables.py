@@ -11,7 +11,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -284,7 +284,16 @@ def as_confidence(value: Any, *, percent: bool = False) -> float | None:
     if number is None or isinstance(value, bool):
         raise ValueError(f"{str(value)[:40]!r} is not a number; a confidence is a number from 0 to {most}")
     if not 0 <= number <= most:
-        hint = " (a percentage? `rlcr metrics --percent` reads those)" if 1 < number <= 100 else ""
+        hint = " (a percentage? --percent reads those)" if 1 < number <= 100 else ""
         hint = " (leave it empty where there is none)" if number != number else hint
         raise ValueError(f"confidence {number:g} is outside [0, {most}]{hint}")
     return number / most
+
+
+def check_percent(confidences: Iterable[float | None], path: Path, column: str) -> None:
+    """Raise where numbers that were read as percentages are none: not one of them is above 1."""
+    if 0 < max((stated or 0.0 for stated in confidences), default=0.0) <= 0.01:
+        raise RlcrError(
+            f"{path}, column {column}: no confidence is above 1, so these are no percentages;"
+            " leave out --percent"
+        )
