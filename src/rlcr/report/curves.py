@@ -164,7 +164,7 @@ def _reliability_panel(
     subtitle = f"ECE {metrics.ece(correct, confidence) if told is None else told:.3f}"
     if not is_row:
         subtitle += f" · AUROC {number_or_na(metrics.auroc(correct, confidence))}"
-    subtitle += f" · n = {len(correct):,}"
+    subtitle += f" · n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{len(correct):,}"
     curve = metrics.reliability_curve(correct, confidence)
     return reliability_panel(title, curve, subtitle, colour)
 

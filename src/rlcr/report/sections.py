@@ -18,7 +18,7 @@ from rlcr.report import artefacts, columns, curves, learning, numbers, samples
 from rlcr.report.collapse import collapse_of
 from rlcr.report.differences import differences
 from rlcr.report.fields import number_of
-from rlcr.report.headline import exactly, headline, of_trainings
+from rlcr.report.headline import apart, exactly, headline, of_trainings
 from rlcr.report.naming import without_folders
 from rlcr.report.pairs import Pairs
 from rlcr.report.reading import EvalRun, ReportInput, TrainingRun
@@ -162,12 +162,14 @@ class _Making:
             self.single, key=lambda s: sum(s.tasks[0] in run.tasks for run in self.evals)
         )
         having = [n for n, run in enumerate(self.evals) if set(scope.tasks) <= set(run.tasks)]
+        if len(having) == 1 and len(self.evals) > 1 and not self.scope:
+            return self._apart()
         told = [told_of(self.evals[n], scope.tasks, self.measured, self.marks) for n in having]
         where = ""
         if len(scope.tasks) > 1:
             where = f"Over {len(scope.tasks)} tasks"
         elif len(self.every_task) > 1:
-            where = f"On {scope.title}"
+            where = f"On {scope.title}" + ("" if self.scope else f", one of {len(self.every_task)} tasks")
         unfinished = [run.unfinished for run in self.evals if run.unfinished]
         if unfinished:
             done, total = (sum(counts) for counts in zip(*unfinished, strict=True))
@@ -185,6 +187,14 @@ class _Making:
             return self.pairs.difference(having[a], having[b], scope.tasks, metric)
 
         return headline(told, differ, where)
+
+    def _apart(self) -> str:
+        told = [
+            (task, told_of(run, [task], self.measured, self.marks))
+            for run in self.evals
+            for task in run.tasks
+        ]
+        return apart(told[:_MOST_IN_A_ROW])
 
     def headline(self) -> Section:
         """Reliability in a row, and the table."""
