@@ -341,5 +341,5 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
         return None
     title = "Other sources of confidence"
     return Table(
-        "confidence-sources", title, columns, tuple(rows), notes=partial_note(rows), folded="Show the table"
+        "confidence-sources", title, columns, tuple(rows), notes=partial_note(rows), folded=title
     )
