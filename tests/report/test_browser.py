@@ -369,8 +369,16 @@ def test_two_hundred_thousand_records(
     built = time.perf_counter() - started
     page_size = (tmp_path / "report.html").stat().st_size
     assert report.selection.total == 200_000
+    # The computing time of the page's own thread, so that other work of the machine does not count.
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def computed() -> float:
+        counts = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return next(count["value"] for count in counts if count["name"] == "TaskDuration")
+
     shown = Page(browser, tmp_path / "report.html")
     paint = shown.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1000
+    loaded = computed()
     times = {}
     for name, script in {
         "wrong": "document.getElementById('f-wrong').click()",
@@ -378,16 +386,18 @@ def test_two_hundred_thousand_records(
         "search": "const e = document.getElementById('f-find'); e.value = 'bound above'; e.dispatchEvent(new Event('change', {bubbles: true}))",
         "side": "const e = document.getElementById('f-view'); e.value = 'side'; e.dispatchEvent(new Event('change', {bubbles: true}))",
     }.items():  # fmt: skip
-        timed = f"const t = performance.now(); (() => {{ {script} }})(); document.body.offsetHeight; return (performance.now() - t) / 1000"
-        times[name] = shown.run(timed)
+        before = computed()
+        shown.run(f"(() => {{ {script} }})(); document.body.offsetHeight")
+        times[name] = computed() - before
     with capsys.disabled():
         print(
             f"\n200,000 records, {size / 1e6:.0f} MB: built in {built:.1f} s, page {page_size / 1e6:.1f} MB with "
-            f"{len(report.selection.samples):,} samples, first paint {paint:.2f} s, "
+            f"{len(report.selection.samples):,} samples, first paint {paint:.2f} s; computing: {loaded:.2f} s until it is whole, "
             + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in times.items())
         )
     assert built < 60
     assert page_size < 15_000_000
     assert paint < 1
-    assert max(times.values()) < 1
+    assert loaded < 1
+    assert max(times.values()) < 0.3
     assert shown.complaints() == []

@@ -111,7 +111,7 @@ def test_runs_of_different_tasks_are_a_grid_and_have_no_average(tmp_path: Path) 
     assert cell.value == results["accuracy"]["value"]
     assert cell.below[0] == f"ECE {results['ece']['value']:.3f}"
     assert table.rows[1][2].text == "–"
-    assert "verage" not in words(render(report))
+    assert "average of" not in words(render(report))
     assert report.sentence.startswith("On a, one of 2 tasks, ")
 
 
