@@ -16,7 +16,8 @@ import numpy as np
 
 from rlcr import metrics
 from rlcr.report.fields import interval_of, number_of
-from rlcr.report.reading import EvalRun, Floats, TrainingRun
+from rlcr.report.reading import EvalRun, TrainingRun
+from rlcr.report.rows import Floats
 from rlcr.report.shapes import (
     Axis,
     Band,
