@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 from rlcr.errors import RlcrError
@@ -10,6 +11,8 @@ from rlcr.report.fields import read_objects, sample_number
 from rlcr.report.rows import RecordColumns
 from rlcr.runs.record import Key
 from rlcr.runs.store import FAILED, UNFINISHED, read_lines
+
+_AT_ONCE = 50_000
 
 
 def count_failed(folder: Path, rows: RecordColumns, first: float, notes: list[str]) -> int:
@@ -42,7 +45,11 @@ def count_failed(folder: Path, rows: RecordColumns, first: float, notes: list[st
 
 def count_waiting(folder: Path, rows: RecordColumns) -> str:
     """How many more completions of an unfinished run are sampled, in words; empty where none are."""
+    # Most replies in there may be of completions that are finished: they are looked up a part at a time.
+    waiting: set[Key] = set()
     lines = (line for _, line, _ in read_objects(folder / UNFINISHED) if line is not None)
-    sampled = {(str(line.get("id")), sample_number(line.get("sample"))) for line in lines}
-    waiting = len(sampled) - len(rows.answered(sampled))
-    return f"; {waiting:,} more are sampled and kept" if waiting else ""
+    while part := {
+        (str(line.get("id")), sample_number(line.get("sample"))) for line in islice(lines, _AT_ONCE)
+    }:
+        waiting |= part - rows.answered(part)
+    return f"; {len(waiting):,} more are sampled and kept" if waiting else ""

@@ -87,8 +87,9 @@ def make_report(
     *,
     first: Sequence[Table] = (),
     budget: int = samples.BUDGET,
+    selection: samples.ShownSamples | None = None,
 ) -> Report:
-    """Compute what the page shows."""
+    """Compute what the page shows; the answers are chosen here, unless a ``selection`` is given."""
     evals, trainings = inputs.evals, inputs.trainings
     known = tuple(dict.fromkeys([*trained_on, *(run.task for run in trainings if run.task)]))
     every_task = tuple(dict.fromkeys(task for run in evals for task in run.tasks))
@@ -116,7 +117,7 @@ def make_report(
         trainings=trainings,
         headline=_headline(evals, scopes, known, first),
         sections=sections,
-        selection=samples.select(evals, budget),
+        selection=selection or samples.select(evals, budget),
         notes=[*inputs.notes, *extra.notes, *column_notes],
         warnings=inputs.warnings,
     )
@@ -249,8 +250,8 @@ def _training(trainings: list[TrainingRun]) -> list[Section]:
 # --- the page ---------------------------------------------------------------------------------------
 
 
-def render(report: Report) -> str:
-    """The page as HTML."""
+def render(report: Report, *, live: bool = False) -> str:
+    """The page as HTML; a ``live`` one asks a server for its answers (:mod:`rlcr.report.live`)."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -262,7 +263,7 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters["cut"] = samples.cut
-    style, script = _read("style.css").replace("/* palette */", _palette()), _read("page.js")
+    style, script = _style_and_script(live)
     data = {
         "runs": [{"name": samples.cut(run.label), "method": samples.cut(run.method)} for run in report.evals],
         "colours": len(PALETTE),
@@ -278,10 +279,11 @@ def render(report: Report) -> str:
     text = environment.get_template("page.html").render(
         report=report,
         overview=numbers.overview(report.evals),
-        tasks=list(dict.fromkeys(problem["t"] for problem in report.selection.problems)),
+        tasks=list(dict.fromkeys(task for run in report.evals for task in map(samples.cut, run.rows.tasks))),
+        live=live,
         style=Markup(style),
         script=Markup(script),
-        policy=_policy(style, script),
+        policy=policy(live=live),
         data=Markup(samples.safe_json(data)),
         svg=lambda panel, figure: Markup(charts.panel_svg(panel, figure)),
         swatch=lambda series: Markup(charts.swatch(series)),
@@ -309,12 +311,23 @@ def _palette() -> str:
     )
 
 
-def _policy(style: str, script: str) -> str:
+def _style_and_script(live: bool) -> tuple[str, str]:
+    style = _read("style.css").replace("/* palette */", _palette())
+    # One script, so that the policy names one; what it needs from a server comes first.
+    script = _read("page.js")
+    return style, f"{_read('live.js')}\n{script}" if live else script
+
+
+def policy(*, live: bool = False) -> str:
+    """What the page may run and load: its script and its style, and if ``live`` its own server."""
+
     def source(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
+    style, script = map(source, _style_and_script(live))
+    asks = "connect-src 'self'; " if live else ""
     return (
-        f"default-src 'none'; script-src {source(script)}; style-src {source(style)}; img-src data:; "
+        f"default-src 'none'; script-src {script}; style-src {style}; img-src data:; {asks}"
         "base-uri 'none'; form-action 'none'"
     )
 

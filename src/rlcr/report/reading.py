@@ -234,8 +234,7 @@ def _read_eval(folder: Path, label: str, reader_of: ReaderOf) -> EvalRun:
     # "graded" holds what rescoring changed.
     settings = mapping_of(run.get("settings")) | mapping_of(run.get("graded"))
     settings = settings or mapping_of((results or {}).get("settings"))
-    # Later rounds of an adaptive run are of hard questions alone: as in its results, they are left out.
-    first = number_of(mapping_of(settings.get("adaptive")).get("first"))
+    first = first_round(settings)
     reader = reader_of(folder / RECORDS, mapping_of(run.get("graded")).get("grading"))
     rows, records = reader.columns(first)
     notes += reader.notes()
@@ -261,6 +260,14 @@ def _read_eval(folder: Path, label: str, reader_of: ReaderOf) -> EvalRun:
         if not _stale(folder, name, read, records, notes):
             artefacts[name] = read
     return EvalRun(label, folder, settings, results, rows, artefacts, notes)
+
+
+def first_round(settings: Mapping[str, Any]) -> float:
+    """How many samples of each question count; NaN where all do.
+
+    Later rounds of an adaptive run are of hard questions alone: as in its results, they are left out.
+    """
+    return number_of(mapping_of(settings.get("adaptive")).get("first"))
 
 
 def _stale(folder: Path, name: str, contents: Mapping[str, Any], records: str, notes: list[str]) -> bool:

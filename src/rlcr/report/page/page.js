@@ -60,12 +60,14 @@
   // --- answers -------------------------------------------------------------------------------------
   const form = by("filters");
   if (!form) return;
-  const { runs, colours, problems, samples } = JSON.parse(by("data").textContent);
+  // With a server behind the page (live.js), problems and samples are those of one page of answers.
+  const live = window.rlcrLive || null;
+  let { runs, colours, problems, samples } = JSON.parse(by("data").textContent);
   const RIGHT = 1, WRONG = 0;
   const PAGE = { one: 10, side: 4 }, SHORT = 900;
   const f = (id) => by(`f-${id}`);
   let texts = null;  // lower case, made when first searched
-  let found = [], page = 0, only = null;
+  let found = [], count = 0, total = samples.length, searched = null, page = 0, only = null;
 
   const percent = (c) => `${Math.round(c * 1000) / 10}%`;
   const repaired = (s) => "fa" in s || "fc" in s;
@@ -87,6 +89,8 @@
 
   const bound = (id, otherwise) => { const v = parseFloat(f(id).value); return Number.isFinite(v) ? Math.min(100, Math.max(0, v)) : otherwise; };
   const filter = () => {
+    page = 0;
+    if (live) { live.ask(); return; }
     const run = f("run").value, task = f("task").value, fixed = f("repaired").value;
     const low = bound("low", 0) / 100, high = bound("high", 100) / 100, every = low <= 0 && high >= 1;
     const wanted = { 1: f("right").checked, 0: f("wrong").checked, [-1]: f("unscorable").checked };
@@ -109,7 +113,7 @@
       kept = kept.filter((s) => { const key = `${s.q}/${s.s}`; if (seen.has(key)) return false; seen.add(key); return true; });
     }
     found = kept;
-    page = 0;
+    count = found.length;
     draw();
   };
   const view = () => (f("view").value === "side" || only !== null ? "side" : "one");
@@ -225,13 +229,14 @@
   };
 
   const draw = () => {
-    const size = PAGE[view()], pages = Math.max(1, Math.ceil(found.length / size));
+    const size = PAGE[view()], pages = Math.max(1, Math.ceil(count / size));
     page = Math.min(page, pages - 1);
-    const shown = found.slice(page * size, (page + 1) * size);
+    const shown = live ? found : found.slice(page * size, (page + 1) * size);
     by("cards").replaceChildren(...shown.map(view() === "side" ? besides : card));
     if (!shown.length) by("cards").append(make("p", "missing", "No answer passes these filters."));
-    const count = found.length.toLocaleString("en");
-    by("count").textContent = view() === "side" ? `${count} question${found.length === 1 ? "" : "s"}` : `${count} of ${samples.length.toLocaleString("en")} answers`;
+    const many = count.toLocaleString("en");
+    by("count").textContent = (view() === "side" ? `${many} question${count === 1 ? "" : "s"}` : `${many} of ${total.toLocaleString("en")} answers`)
+      + (searched !== null && searched < total ? `, ${Math.floor(100 * searched / total)}% searched` : "");
     for (const end of ["", "-2"]) {
       by(`page-number${end}`).textContent = `${(page + 1).toLocaleString("en")} / ${pages.toLocaleString("en")}`;
       by(`previous${end}`).disabled = page === 0;
@@ -240,7 +245,7 @@
     by("one-question").hidden = only === null;
     if (only !== null) by("one-question").firstElementChild.textContent = `One question: ${problems[only].i}`;
   };
-  const turn = (step) => { page += step; draw(); by("samples").scrollIntoView({ block: "start" }); };
+  const turn = (step) => { page += step; if (live) live.ask(); else draw(); by("samples").scrollIntoView({ block: "start" }); };
   for (const end of ["", "-2"]) {
     by(`previous${end}`).addEventListener("click", () => turn(-1));
     by(`next${end}`).addEventListener("click", () => turn(1));
@@ -253,5 +258,19 @@
   by("back").addEventListener("click", () => { only = null; filter(); f("view").focus(); });
   form.hidden = false;
   document.querySelectorAll(".pager").forEach((node) => { node.hidden = false; });
-  filter();
+  if (!live) { filter(); return; }
+  live.start({
+    query: () => ({
+      run: f("run").value, task: f("task").value, repaired: f("repaired").value, low: bound("low", 0) / 100, high: bound("high", 100) / 100,
+      verdicts: ["right", "wrong", "unscorable"].filter((name) => f(name).checked).join(","), words: f("search").value.trim(),
+      sort: f("sort").value, view: view(), question: only === null ? null : problems[only].i, page,
+    }),
+    show: (answer) => {
+      ({ problems, samples, count, total, searched, page } = answer);
+      found = answer.shown.map((at) => samples[at]);
+      if (only !== null) only = 0;  // the one question that was asked for
+      draw();
+    },
+    runs: (now) => { runs = now; },
+  });
 })();
