@@ -74,6 +74,8 @@ class Comparison:
     metrics: Mapping[str, Difference]
     level: float
     resamples: int
+    # The bootstrap values of the differences (NaN where undefined): macro differences are made of them.
+    draws_R: Mapping[str, Floats] = field(repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, like a summary; each metric also has a "p_value"."""
@@ -210,13 +212,14 @@ def compare(
         for correct_N, confidence_N in ((correct_A, confidence_A), (correct_B, confidence_B))
     )
     why = "; ".join(f"{system}: {reason}" for system, reason in (("a", why_a), ("b", why_b)) if reason)
-    a, b = (
-        {name: Resampled(values[name][0], draws[name]) for name in METRICS}
-        for values, draws in ((values_a, draws_a), (values_b, draws_b))
-    )
-    metrics = {name: b[name].minus(a[name], why, level) for name in METRICS}
+    less_R = {name: draws_b[name] - draws_a[name] for name in METRICS}
+    metrics = {
+        name: Resampled(values_b[name][0] - values_a[name][0], less_R[name]).difference(why, level)
+        for name in METRICS
+    }
     rated = int((~np.isnan(confidence_A)).sum()), int((~np.isnan(confidence_B)).sum())
-    return Comparison((len(correct_A), len(correct_B)), rated, questions, metrics, level, resamples)
+    n = len(correct_A), len(correct_B)
+    return Comparison(n, rated, questions, metrics, level, resamples, less_R)
 
 
 #: Right or wrong, confidence and question of each answer of a system.
@@ -306,6 +309,20 @@ def macro_average(
         )
     n, rated = (sum(counts) for counts in zip(*((s.n, s.rated) for s in summaries.values()), strict=True))
     return MacroAverage(n, rated, tuple(summaries), metrics, level, resamples)
+
+
+def macro_difference(tasks: Sequence[Comparison], metric: str) -> Difference:
+    """Unweighted mean over tasks of a paired difference, all with the same number of resamples.
+
+    >>> one = compare([1, 0, 1, 0], [0.9] * 4, [1, 1, 1, 0], [0.9] * 4)
+    >>> macro_difference([one, one], "accuracy").value
+    0.25
+    """
+    rng = np.random.default_rng(0)  # as in macro_average, shuffling unties what one seed drew alike
+    values = [task.metrics[metric].value for task in tasks]
+    draws = [rng.permutation(task.draws_R[metric]) for task in tasks]
+    value = np.mean([np.nan if value is None else value for value in values])
+    return Resampled(float(value), np.mean(draws, axis=0)).difference("undefined in one of the tasks")
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,15 @@ import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from rlcr.metrics.bootstrap import Estimate
 
 Better = Literal["", "up", "down"]
+#: What a table says of a number or of a run: the word that is shown.
+Mark = Literal["", "best", "better", "worse", "gave up", "never right"]
 _ARROW: dict[Better, str] = {"": "", "up": " ↑", "down": " ↓"}
 
 
@@ -30,6 +32,8 @@ class Heading:
     numeric: bool = True
     interval: bool = False
     """Whether its cells have intervals: they are columns of their own in CSV."""
+    key: bool = False
+    """Whether it stays where there is room for a few columns only."""
 
     @property
     def title(self) -> str:
@@ -50,11 +54,13 @@ class Cell:
     value: float | None = None
     low: float | None = None
     high: float | None = None
-    mark: Literal["", "best", "better", "worse"] = ""
+    mark: Mark = ""
     note: str = ""
     series: int | None = None
     """The colour of the run that the cell names."""
     sign: bool = False
+    below: tuple[str, ...] = ()
+    """Further numbers of the same thing, smaller, under it."""
 
     @property
     def interval(self) -> str:
@@ -75,8 +81,8 @@ class Table:
     caption: str = ""
     notes: tuple[str, ...] = ()
     missing: str = ""
-    folded: bool = False
-    """Whether the page shows it only when asked."""
+    folded: str = ""
+    """Where the page shows it only when asked, what it says instead."""
 
 
 def estimate_cell(
@@ -156,18 +162,22 @@ def partial_note(rows: Sequence[Sequence[Cell]]) -> tuple[str, ...]:
     return (PARTIAL_NOTE,) if any(cell.text.endswith(PARTIAL) for row in rows for cell in row) else ()
 
 
-def mark_best(columns: Sequence[Heading], rows: Sequence[Sequence[Cell]]) -> tuple[tuple[Cell, ...], ...]:
-    """Mark the best of each column that has a direction: all rows that show that number."""
+#: Whether the number of one row is decidedly better than that of another, in a column.
+Decided = Callable[[int, int, int], bool]
+
+
+def mark_best(
+    columns: Sequence[Heading], rows: Sequence[Sequence[Cell]], decided: Decided
+) -> tuple[tuple[Cell, ...], ...]:
+    """Mark the best of each column that has a direction, where ``decided(column, best row, next row)``."""
     marked = [list(row) for row in rows]
     for at, column in enumerate(columns):
-        values = [row[at].value for row in rows]
-        known = [round(value, 3) for value in values if value is not None]
-        if not column.better or len(known) < 2 or len(set(known)) < 2:
+        known = [(row[at].value, n) for n, row in enumerate(rows) if row[at].value is not None]
+        if not column.better or len(known) < 2:
             continue
-        best = max(known) if column.better == "up" else min(known)
-        for row, value in zip(marked, values, strict=True):
-            if value is not None and round(value, 3) == best:
-                row[at] = replace(row[at], mark="best")
+        (_, best), (_, following), *_ = sorted(known, reverse=column.better == "up")
+        if decided(at, best, following):
+            marked[best][at] = replace(marked[best][at], mark="best")
     return tuple(map(tuple, marked))
 
 
@@ -175,7 +185,8 @@ def mark_best(columns: Sequence[Heading], rows: Sequence[Sequence[Cell]]) -> tup
 
 
 def _written(cell: Cell) -> str:
-    return f"{cell.text} [{cell.interval.replace(' to ', ', ')}]" if cell.interval else cell.text
+    interval = f" [{cell.interval.replace(' to ', ', ')}]" if cell.interval else ""
+    return cell.text + interval + "".join(f", {text}" for text in cell.below)
 
 
 def aligned_text(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -18,8 +18,9 @@ from typing import Any
 from rlcr.errors import RlcrError
 from rlcr.report.failed import count_failed, count_waiting
 from rlcr.report.fields import mapping_of, number_of, read_json, read_objects, texts_of
+from rlcr.report.naming import labels, short_model, shown_path, without_folders
 from rlcr.report.rows import Floats, RecordColumns, RecordReader
-from rlcr.report.trainings import read_updates, training_warnings
+from rlcr.report.trainings import planned_updates, read_updates, training_warnings
 from rlcr.runs.stamps import DERIVED, why_stale
 from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN, check_format
 from rlcr.tasks import built_file, is_built_file
@@ -40,6 +41,8 @@ class EvalRun:
     rows: RecordColumns
     artefacts: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    unfinished: tuple[int, int] | None = None
+    """How many of how many completions there are, while some are missing."""
 
     @property
     def warnings(self) -> list[str]:
@@ -53,10 +56,8 @@ class EvalRun:
 
     def model_is_of(self, training: Path) -> bool:
         """Whether a training made the model, or the evaluation itself."""
-        inside = training.resolve()
-        return self.folder.resolve().is_relative_to(inside) or Path(self.model).resolve().is_relative_to(
-            inside
-        )
+        places = self.folder, Path(str(self.settings.get("model") or "unknown model"))
+        return any(place.resolve().is_relative_to(training.resolve()) for place in places)
 
     def task_hash(self, task: str) -> str | None:
         """The hash of the problems of a task, where the settings have it."""
@@ -65,8 +66,8 @@ class EvalRun:
 
     @property
     def model(self) -> str:
-        """What was evaluated: the last part of a path or an address is enough to tell."""
-        return str(self.settings.get("model") or "unknown model")
+        """What was evaluated, without the folder or the server where it lies."""
+        return short_model(str(self.settings.get("model") or ""))
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
@@ -106,6 +107,14 @@ class TrainingRun:
     """What it warned of, and whether its updates taught anything."""
     colour: int = 0
     """That of an evaluation of its model where there is one: a run keeps its colour through the report."""
+    planned: float = math.nan
+    """How many updates it is to make."""
+    finished: bool = False
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether updates are still to come, as far as one can know."""
+        return not self.finished and len(self.update) < self.planned
 
     @property
     def task(self) -> str | None:
@@ -125,16 +134,24 @@ class ReportInput:
     def notes(self) -> list[str]:
         """What is missing or could not be read, each with the run it is about."""
         return [
-            *(f"{run.label}: {note}" for run in self.evals for note in run.notes),
-            *(f"training {run.label}: {note}" for run in self.trainings for note in run.notes),
+            *(f"{run.label}: {without_folders(note)}" for run in self.evals for note in run.notes),
+            *(
+                f"training {run.label}: {without_folders(note)}"
+                for run in self.trainings
+                for note in run.notes
+            ),
         ]
 
     @property
     def warnings(self) -> list[str]:
         """What makes numbers doubtful, each with the run it is about."""
         return [
-            *(f"{run.label}: {warning}" for run in self.evals for warning in run.warnings),
-            *(f"training {run.label}: {warning}" for run in self.trainings for warning in run.warnings),
+            *(f"{run.label}: {without_folders(text)}" for run in self.evals for text in run.warnings),
+            *(
+                f"training {run.label}: {without_folders(text)}"
+                for run in self.trainings
+                for text in run.warnings
+            ),
         ]
 
 
@@ -149,15 +166,20 @@ def read_whole(path: Path, grading: object) -> RecordReader:
     return reader
 
 
-def read_runs(folders: Sequence[Path], reader_of: ReaderOf = read_whole) -> ReportInput:
-    """Read every folder. One that holds nothing of a run is an error; a part that is missing is a note."""
+def read_runs(
+    folders: Sequence[Path], names: Mapping[Path, str] | None = None, *, reader_of: ReaderOf = read_whole
+) -> ReportInput:
+    """Read every folder. One that holds nothing of a run is an error; a part that is missing is a note.
+
+    ``names`` are what to call the runs; the others are called by their folders.
+    """
     if not folders:
         raise RlcrError("no run was given: name at least one folder of `rlcr eval` or `rlcr train`")
     evals: list[EvalRun] = []
     trainings: list[TrainingRun] = []
     seen: set[Path] = set()
     trained = [_is_training(folder) for folder in folders]
-    names = {
+    called = {
         folder: label
         for kind in (True, False)
         if (
@@ -166,9 +188,9 @@ def read_runs(folders: Sequence[Path], reader_of: ReaderOf = read_whole) -> Repo
             ]
         )
         for folder, label in zip(chosen, labels(chosen), strict=True)
-    }
+    } | dict(names or {})
     for folder, is_training in zip(folders, trained, strict=True):
-        label = names[folder]
+        label = called[folder]
         if folder.resolve() in seen:
             raise RlcrError(f"{folder}: this run is named twice")
         seen.add(folder.resolve())
@@ -188,27 +210,6 @@ def read_runs(folders: Sequence[Path], reader_of: ReaderOf = read_whole) -> Repo
 
 def _is_training(folder: Path) -> bool:
     return (folder / TRAINING).exists() or (folder / UPDATES).exists()
-
-
-def labels(folders: Sequence[Path]) -> list[str]:
-    """The shortest ends of the paths that tell the folders apart, without what is the same in all of them.
-
-    >>> labels([Path("a/rlcr"), Path("a/rlvr")]), labels([Path("a/eval"), Path("b/eval")])
-    (['rlcr', 'rlvr'], ['a', 'b'])
-    """
-    parts = [folder.resolve().parts for folder in folders]
-    while (
-        len({path[-1] for path in parts}) == 1
-        and len(set(parts)) > 1
-        and all(len(path) > 2 for path in parts)
-    ):
-        parts = [path[:-1] for path in parts]
-    names = [path[-1] for path in parts]
-    for depth in range(1, 6):
-        names = ["/".join(path[-depth:]) for path in parts]
-        if len(set(names)) == len(names):
-            break
-    return [name.replace("//", "/") for name in names]
 
 
 def _check(folder: Path) -> None:
@@ -239,15 +240,17 @@ def _read_eval(folder: Path, label: str, reader_of: ReaderOf) -> EvalRun:
     rows, records = reader.columns(first)
     notes += reader.notes()
     failed = count_failed(folder, rows, first, notes)
+    unfinished = None
     if not math.isnan(first):
         # How many an adaptive run takes is known only at its end: its own file says that it is finished.
         if not (folder / ADAPTIVE).exists():
             notes.append("unfinished: its rounds have not ended; `rlcr eval … --resume` ends it")
     elif len(rows) + failed < (total := _total(settings)):
+        unfinished = len(rows) + failed, total
         notes.append(
             f"unfinished ({len(rows) + failed:,} of {total:,}{count_waiting(folder, rows)}): its numbers "
             "are not those of the whole run, for responses that need repairs come last; "
-            f"`rlcr eval --out {folder} --resume` ends it"
+            f"`rlcr eval --out {shown_path(folder)} --resume` ends it"
         )
     if len(rows) and not (folder / PROBLEMS).exists():
         notes.append(f"no {PROBLEMS}: questions and gold answers cannot be shown")
@@ -259,7 +262,7 @@ def _read_eval(folder: Path, label: str, reader_of: ReaderOf) -> EvalRun:
             continue
         if not _stale(folder, name, read, records, notes):
             artefacts[name] = read
-    return EvalRun(label, folder, settings, results, rows, artefacts, notes)
+    return EvalRun(label, folder, settings, results, rows, artefacts, notes, unfinished)
 
 
 def first_round(settings: Mapping[str, Any]) -> float:
@@ -276,7 +279,7 @@ def _stale(folder: Path, name: str, contents: Mapping[str, Any], records: str, n
     if why:
         notes.append(
             f"{name} is left out, for it is stale: {why};"
-            f" `{DERIVED[name]} {folder}` with the same options makes it again"
+            f" `{DERIVED[name]} {shown_path(folder)}` with the same options makes it again"
         )
     return why is not None
 
@@ -325,7 +328,10 @@ def _read_training(folder: Path, label: str, reader_of: ReaderOf) -> tuple[Train
     if not folders and mapping_of(settings).get("eval_every") is not None:
         notes.append(f"no folder under {EVALS}/: it was not evaluated on held-out problems")
     warnings = training_warnings(facts, columns)
-    training = TrainingRun(label, folder, mapping_of(settings), update, columns, evals, notes, warnings)
+    training = TrainingRun(
+        label, folder, mapping_of(settings), update, columns, evals, notes, warnings,
+        planned=planned_updates(facts), finished=(folder / "model").is_dir(),
+    )  # fmt: skip
     return training, last
 
 

@@ -24,6 +24,7 @@ LABELS: dict[str, tuple[str, str]] = {
     "ece": ("ECE (paper's bins)", "↓"),
     "ece_decimal": ("ECE (decimal bins)", "↓"),
     "smooth_ece": ("smooth ECE", "↓"),
+    "expected_reward": ("reward (accuracy - Brier)", "↑"),
     "brier_skill": ("Brier skill", "↑"),
     "reliability": ("  reliability", "↓"),
     "resolution": ("  resolution", "↑"),

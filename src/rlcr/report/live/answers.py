@@ -107,6 +107,7 @@ class Answers:
             "total": int(shelf.starts[-1]),
             "searched": searched,
             "page": number,
+            "size": size,
             "shown": [at for at in shown if at is not None],
             "samples": written.samples,
             "problems": written.problems,
@@ -154,6 +155,8 @@ def _passing(shelf: Shelf, query: Query) -> NDArray[np.bool_]:
     if not query.every_confidence:
         confidence = shelf.column("confidence")  # NaN, where there is none, is in no range
         mask &= (confidence >= query.low - 1e-9) & (confidence <= query.high + 1e-9)
+    if query.sample is not None:
+        mask &= shelf.column("sample") == query.sample
     for start, run in zip(shelf.starts, shelf.runs, strict=False):
         rows = slice(start, start + len(run.rows))
         if query.task:

@@ -27,6 +27,7 @@ class Query:
     task: str = ""
     question: str | None = None
     """One question, by its id."""
+    sample: int | None = None
     verdicts: tuple[str, ...] = VERDICTS
     repaired: bool | None = None
     low: float = 0.0
@@ -64,7 +65,7 @@ def _whole(name: str, text: str) -> int:
     return int(text)
 
 
-def _run(name: str, text: str) -> int | None:
+def _number(name: str, text: str) -> int | None:
     return _whole(name, text) if text else None
 
 
@@ -109,9 +110,10 @@ def _text(_: str, text: str) -> str:
 
 
 _READERS: dict[str, Callable[[str, str], object]] = {
-    "run": _run,
+    "run": _number,
     "task": _text,
     "question": _text,
+    "sample": _number,
     "verdicts": _verdicts,
     "repaired": _repaired,
     "low": _share,

@@ -48,7 +48,7 @@ class Watched:
         self._news = time.time()
         # A folder that is no run is an error now, of whoever starts us, and later a line on the page.
         self._seen = self._sight()
-        self._inputs = read_runs(self._folders, self._reader_of)
+        self._inputs = read_runs(self._folders, reader_of=self._reader_of)
         self._shelf = Shelf(0, self._inputs.evals)
         self._pages = 0
         self._made_of: tuple[int, _Sight] | None = None
@@ -160,7 +160,7 @@ class Watched:
                 self._made_of = self._shelf.version, self._seen
             started = time.monotonic()
             try:
-                inputs = read_runs(self._folders, self._reader_of)
+                inputs = read_runs(self._folders, reader_of=self._reader_of)
                 page = self._made(inputs)
                 self._error = ""
             except (RlcrError, OSError) as error:
