@@ -157,8 +157,9 @@ class _Making:
 
     def sentence(self) -> str:
         """What happened."""
-        if not self.evals:
-            return of_trainings([trained_of(run) for run in self.trainings])
+        if not self.scopes:
+            begun = [trained_of(run) for run in self.trainings]
+            return of_trainings(begun) if begun else "Nothing was answered yet."
         scope = self.scope or max(
             self.single, key=lambda s: sum(s.tasks[0] in run.tasks for run in self.evals)
         )

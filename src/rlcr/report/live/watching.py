@@ -45,11 +45,12 @@ class Watched:
         self._stopped, self._changed = Event(), Condition()
         self._error = ""
         self._read = False
-        self._news = time.time()
         # A folder that is no run is an error now, of whoever starts us, and later a line on the page.
         self._seen = self._sight()
         self._inputs = read_runs(self._folders, reader_of=self._reader_of)
         self._shelf = Shelf(0, self._inputs.evals)
+        written = [time_ns for *_, time_ns in self._seen.values()]
+        self._news = max([*written, *(_written(path) for path in self._readers)], default=0) / 1e9
         self._pages = 0
         self._made_of: tuple[int, _Sight] | None = None
         self._page = self._made(_without_numbers(self._inputs))
@@ -123,7 +124,7 @@ class Watched:
 
     def _publish(self, evals: Sequence[EvalRun]) -> None:
         """Show the rows that were read by now."""
-        self._news = time.time()
+        self._news = time.time() if self._read else self._news
         fresh = [self._fresh(run) for run in evals]
         with self._changed:
             self._shelf = Shelf(self._shelf.version + 1, fresh)
@@ -193,6 +194,13 @@ def _without_numbers(inputs: ReportInput) -> ReportInput:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _written(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
     except OSError:
         return 0
 
