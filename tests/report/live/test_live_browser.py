@@ -91,7 +91,7 @@ def test_a_run_that_grows(browser: Any, tmp_path: Path) -> None:
         shown.wait(lambda: shown.text("#page-number") == "2 / 2")
         assert "t · q9" in shown.text(".card .where")
         # The table follows.
-        shown.wait(lambda: "20" in shown.text("#results table"))
+        shown.wait(lambda: "20" in shown.text("#results .table-block table"))
         assert "20 answers" in shown.text(".live")
         assert shown.complaints() == []
         assert shown.hosts() == {server.url.rstrip("/")}

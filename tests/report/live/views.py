@@ -15,7 +15,7 @@ from rlcr.report.live.server import ViewServer
 from rlcr.report.live.watching import Watched
 
 #: Seconds after which something hangs; nothing needs nearly as long.
-HANGS = 90
+HANGS = 300
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Runs that are being written: one thread reads what is new, another makes the page of it again.
 
 Reading never waits for the page, which may take a minute for a million records: new answers are there at
-once, tables and figures follow. Between two pages the maker rests three times as long as the last one took.
+once, tables and figures follow. Between two pages the maker rests three times as long as the last one took
+of a processor.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class Watched:
                 if not self._changed.wait_for(self._is_old, timeout=1.0):
                     continue
                 self._made_of = self._shelf.version, self._seen
-            started = time.monotonic()
+            started = time.thread_time()
             try:
                 inputs = read_runs(self._folders, reader_of=self._reader_of)
                 page = self._made(inputs)
@@ -171,7 +172,7 @@ class Watched:
                 self._inputs, self._page, self._pages = inputs, page, self._pages + 1
                 if before != [run.folder for run in inputs.evals]:
                     self._publish(inputs.evals)  # a training has begun to evaluate a later update
-            self._stopped.wait(max(_LEAST_REST, _REST * (time.monotonic() - started)))
+            self._stopped.wait(max(_LEAST_REST, _REST * (time.thread_time() - started)))
 
     def _is_old(self) -> bool:
         """Whether the page shows less than is there, and all that was there at first has been read."""
