@@ -1,8 +1,8 @@
 """Results in a notebook: a table to look at, and a pandas data frame to work with.
 
 Whatever has a ``table`` has both. The HTML is escaped, since names of tasks and runs come from data; the
-frame has full numbers, and the ends of an interval as columns of their own. Pandas is imported when a frame is
-asked for, and not needed otherwise.
+frame has full numbers, and the ends of an interval as columns of their own. Pandas is imported when a frame
+is asked for, and not needed otherwise.
 """
 
 from __future__ import annotations
