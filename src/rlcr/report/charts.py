@@ -97,7 +97,8 @@ def _axes(panel: Panel, frame: _Frame) -> Iterator[str]:
         y = frame.y(value)
         yield f'<line class="grid" x1="{left:g}" y1="{y:.1f}" x2="{right:g}" y2="{y:.1f}"/>'
         if (value, label) in y_named:
-            yield f'<text class="tick" x="{left - 8:g}" y="{y + 4:.1f}" text-anchor="end">{escape(label)}</text>'
+            place = f'x="{left - 8:g}" y="{y + 4:.1f}" text-anchor="end"'
+            yield f'<text class="tick" {place}>{escape(label)}</text>'
     for value, label in panel.x.ticks:
         x = frame.x(value)
         text = escape(_short(label))

@@ -177,7 +177,7 @@ def rated_panel(
     subtitle = f"ECE {metrics.ece(correct, confidence) if told is None else told:.3f}"
     if not is_row:
         subtitle += f" · AUROC {number_or_na(metrics.auroc(correct, confidence))}"
-    subtitle += f" · n = {np.size(correct):,}"
+    subtitle += f" · n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{np.size(correct):,}"
     return reliability_panel(title, metrics.reliability_curve(correct, confidence), subtitle, colour)
 
 

@@ -54,7 +54,7 @@ Differ = Callable[[int, int, str], Difference | None]
 
 
 def headline(runs: Sequence[Told], differ: Differ, where: str = "") -> str:
-    """The sentence on runs that answered the same questions; ``where`` says on which, where that is needed."""
+    """The sentence on runs that answered the same questions; ``where`` says on which, if need be."""
     alive = [number for number, run in enumerate(runs) if not run.collapsed]
     clauses: list[str] = []
     if len(alive) == 1:
@@ -74,6 +74,17 @@ def headline(runs: Sequence[Told], differ: Differ, where: str = "") -> str:
 def _sentence(where: str, clauses: Sequence[str]) -> str:
     # A run's name is not made a capital: it is a name.
     return (f"{where}, " if where else "") + "; ".join(clauses) + "."
+
+
+def apart(runs: Sequence[tuple[str, Told]]) -> str:
+    """The sentence on runs that have no task in common; each comes with its task."""
+    clauses = [
+        f"{run.label} is right in {run.values['accuracy']:.1%} on {task} (ECE {run.shown('ece')})"
+        if run.has("accuracy")
+        else f"{run.label} has no scored answer on {task}"
+        for task, run in runs
+    ]
+    return _sentence("With no task in common", clauses)
 
 
 def _alone(run: Told) -> str:
@@ -114,12 +125,12 @@ def _against(runs: Sequence[Told], alive: Sequence[int], differ: Differ) -> list
     for number in rivals:
         if number != first:
             groups.setdefault(change(number, metric), []).append(number)
-    _, down, up, _ = _WORDS[metric]
+    name, down, up, _ = _WORDS[metric]
     for kind, one, several in (
-        ("down", f"{down} it to", f"{down.removesuffix('s')} it to"),
-        ("up", f"{up} it to", f"{up.removesuffix('s')} it to"),
-        ("equal", "leaves it at", "leave it at"),
-        ("open", "is not decidedly different, at", "are not decidedly different, at"),
+        ("down", f"{down} {name} to", f"{down.removesuffix('s')} {name} to"),
+        ("up", f"{up} {name} to", f"{up.removesuffix('s')} {name} to"),
+        ("equal", f"leaves {name} at", f"leave {name} at"),
+        ("open", f"does not change {name} decidedly:", f"do not change {name} decidedly:"),
     ):
         if having := groups.get(kind):
             names = joined([runs[number].label for number in having])
@@ -163,10 +174,13 @@ def _told(base: Told, run: Told, change: Callable[[str], str]) -> tuple[str, str
         at = f"ECE {ece[0]} and {ece[1]}, accuracy {values[0]} and {values[1]}"
         return "ece", f"{base.label} and {run.label} do not differ{surely} ({at})"
     metric = (gains or losses)[0]
+    up, down = "and raises accuracy", "while accuracy falls"
+    if not gains:
+        up, down = "while accuracy rises", "and lowers accuracy"
     text = f"{run.label} {moved(metric)}"
     text += {
-        "up": f" and {'' if gains else 'yet '}raises accuracy from {values[0]} to {values[1]}",
-        "down": f" {'while' if gains else 'and'} accuracy falls from {values[0]} to {values[1]}",
+        "up": f" {up} from {values[0]} to {values[1]}",
+        "down": f" {down} from {values[0]} to {values[1]}",
         "equal": " at equal accuracy",
         "open": f" with accuracy undecided ({values[0]} and {values[1]})",
         "unknown": "",

@@ -12,7 +12,7 @@ import numpy as np
 from rlcr.metrics.tables import Cell, Heading, Table, estimate_cell, of_all, partial_note, text_headings
 from rlcr.report.curves import estimate_of
 from rlcr.report.naming import joined, short_model
-from rlcr.report.numbers import HEADLINE, METRICS, stored_basis
+from rlcr.report.numbers import HEADLINE, METRICS, stored_basis, without_columns
 from rlcr.report.reading import TrainingRun
 from rlcr.report.rows import Floats
 from rlcr.report.shapes import Band, Figure, Line, Panel, axis, interval, number, share_axis
@@ -188,7 +188,9 @@ def trainings_table(trainings: Sequence[TrainingRun]) -> Table:
         share = Cell("unknown") if found is None else Cell(of_all(*found), found[0])
         names = Cell(run.label, series=run.colour), Cell(model), Cell(run.task or "unknown")
         rows.append((*names, Cell(f"{made:,}{_planned(run)}", made), share))
-    return Table("trainings", "Trainings", columns, tuple(rows))
+    idle = [] if any(row[-1].value is not None for row in rows) else ["Taught anything"]
+    columns, shown = without_columns(columns, rows, idle)
+    return Table("trainings", "Trainings", columns, shown)
 
 
 def _planned(run: TrainingRun) -> str:

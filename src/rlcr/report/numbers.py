@@ -340,6 +340,4 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
     if not rows:
         return None
     title = "Other sources of confidence"
-    return Table(
-        "confidence-sources", title, columns, tuple(rows), notes=partial_note(rows), folded="Show the table"
-    )
+    return Table("confidence-sources", title, columns, tuple(rows), notes=partial_note(rows), folded=title)

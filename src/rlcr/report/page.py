@@ -28,6 +28,7 @@ _HERE = Path(__file__).parent / "page"
 # Each in one element of the page, one after the other.
 _STYLES = ("style.css", "answers.css", "narrow.css", "print.css")
 _SCRIPTS = ("reading.js", "store.js", "cards.js", "answers.js")
+_LIVE_STYLES = (*_STYLES, "live.css")
 _LIVE_SCRIPTS = ("reading.js", "store.js", "live.js", "cards.js", "answers.js")
 _MOST_DATA_ROWS = 2000
 
@@ -120,8 +121,8 @@ def _palette() -> str:
 
 
 def _style_and_script(live: bool) -> tuple[str, str]:
-    style = "".join(map(_read, _STYLES)).replace("/* palette */", _palette())
-    return style, "".join(map(_read, _LIVE_SCRIPTS if live else _SCRIPTS))
+    styles, scripts = (_LIVE_STYLES, _LIVE_SCRIPTS) if live else (_STYLES, _SCRIPTS)
+    return "".join(map(_read, styles)).replace("/* palette */", _palette()), "".join(map(_read, scripts))
 
 
 def policy(*, live: bool = False) -> str:

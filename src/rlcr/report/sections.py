@@ -18,8 +18,8 @@ from rlcr.report import artefacts, columns, curves, learning, numbers, samples
 from rlcr.report.collapse import collapse_of
 from rlcr.report.differences import differences
 from rlcr.report.fields import number_of
-from rlcr.report.headline import exactly, headline, of_trainings
-from rlcr.report.naming import without_folders
+from rlcr.report.headline import apart, exactly, headline, of_trainings
+from rlcr.report.naming import joined, without_folders
 from rlcr.report.pairs import Pairs
 from rlcr.report.reading import EvalRun, ReportInput, TrainingRun
 from rlcr.report.shapes import Figure
@@ -157,28 +157,18 @@ class _Making:
 
     def sentence(self) -> str:
         """What happened."""
+        if not self.evals:
+            return of_trainings([trained_of(run) for run in self.trainings])
         if not self.scopes:
-            begun = [trained_of(run) for run in self.trainings]
-            return of_trainings(begun) if begun else "Nothing was answered yet."
+            return f"{joined([run.label for run in self.evals])}: no answer yet."
         scope = self.scope or max(
             self.single, key=lambda s: sum(s.tasks[0] in run.tasks for run in self.evals)
         )
         having = [n for n, run in enumerate(self.evals) if set(scope.tasks) <= set(run.tasks)]
+        if len(having) == 1 and len(self.evals) > 1 and not self.scope:
+            return self._apart()
         told = [told_of(self.evals[n], scope.tasks, self.measured, self.marks) for n in having]
-        where = ""
-        if len(scope.tasks) > 1:
-            where = f"Over {len(scope.tasks)} tasks"
-        elif len(self.every_task) > 1:
-            where = f"On {scope.title}"
-        unfinished = [run.unfinished for run in self.evals if run.unfinished]
-        if unfinished:
-            done, total = (sum(counts) for counts in zip(*unfinished, strict=True))
-            far = f"after {done:,} of {total:,} answers"
-            where = f"{where}, {far}" if where else f"So far, {far}"
-        training = next((run for run in self.trainings if run.is_unfinished), None)
-        if training:
-            far = f"at update {len(training.update):,} of {training.planned:,.0f}"
-            where = f"{where}, {far}" if where else far.capitalize()
+        where = self._where(scope)
         if self.story.exact:
             told = [replace(run, values=self.story.exact.get(run.label, run.values)) for run in told]
             return headline(told, exactly(told), where)
@@ -187,6 +177,30 @@ class _Making:
             return self.pairs.difference(having[a], having[b], scope.tasks, metric)
 
         return headline(told, differ, where)
+
+    def _where(self, scope: curves.Scope) -> str:
+        """What the sentence is about, where that is not all there is: some tasks, or what is done so far."""
+        said = []
+        if len(scope.tasks) > 1:
+            said.append(f"over {len(scope.tasks)} tasks")
+        elif len(self.every_task) > 1:
+            said.append(f"on {scope.title}")
+            said += [] if self.scope else [f"one of {len(self.every_task)} tasks"]
+        if unfinished := [run.unfinished for run in self.evals if run.unfinished]:
+            done, total = (sum(counts) for counts in zip(*unfinished, strict=True))
+            said += ["so far", f"after {done:,} of {total:,} answers"]
+        if training := next((run for run in self.trainings if run.is_unfinished), None):
+            said.append(f"at update {len(training.update):,} of {training.planned:,.0f}")
+        text = ", ".join(said)
+        return text[:1].upper() + text[1:]
+
+    def _apart(self) -> str:
+        told = [
+            (task, told_of(run, [task], self.measured, self.marks))
+            for run in self.evals
+            for task in run.tasks
+        ]
+        return apart(told[:_MOST_IN_A_ROW])
 
     def headline(self) -> Section:
         """Reliability in a row, and the table."""
@@ -230,7 +244,7 @@ class _Making:
             figure = curves.reliability(self.evals, self.scope, is_row=True, told=told)
         else:
             figure = curves.reliability_row(self.evals, self.single, _MOST_IN_A_ROW)
-        return () if figure.missing else (figure,)
+        return (figure,)
 
     # --- what explains it ---------------------------------------------------------------------------
 
