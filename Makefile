@@ -9,6 +9,7 @@
 #   make evidence     a real language model trained in many ways: hours, resumable; results/evidence.json
 #   make interop      our adapters inside the real engines, each in an environment of its own
 #   make faults       kills, damaged files, full disks and the like, by the hundred: docs/reliability.md
+#   make docs         the documentation as a site, with the quickstart's report: build/docs/index.html
 #   make paper        the paper's tables, checked and recomputed where RLCR_DATA has outputs: results/paper.json
 
 PYTHON ?= python3
@@ -17,7 +18,7 @@ TORCH ?= torch==2.13.0
 EXTRAS ?= dev,train,endpoint,gym,serve
 BIN := .venv/bin
 
-.PHONY: setup quickstart test check bench bench-training results paper evidence interop faults
+.PHONY: setup quickstart test check bench bench-training results paper evidence interop faults docs
 
 # Which engines `make interop` runs; all of them by default.
 ENGINES ?=
@@ -55,6 +56,16 @@ bench-training: setup
 	$(BIN)/python benchmarks/bench_training.py --shape quickstart --rounds 5 --write
 	$(BIN)/python benchmarks/bench_sampling.py --shape 1/16/512/64 --ways ours generate --write
 	$(BIN)/python benchmarks/bench_growth.py --rounds 1
+
+# The quickstart's report is a page of the site; it is made if it is not there, which takes ten minutes.
+REPORT ?= runs/quickstart/report.html
+
+runs/quickstart/report.html:
+	$(MAKE) quickstart
+
+docs: setup $(REPORT)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	RLCR_QUICKSTART_REPORT=$(REPORT) $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 results: setup
 	$(BIN)/python results/quickstart.py

@@ -72,7 +72,7 @@ confidence
 asking
 adapters
 report
-quickstart doctor
+plot quickstart doctor
 cli
 """
 ROOMS = {name: height for height, line in enumerate(LAYERS.split("\n")) for name in line.split()}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.hostile import NASTY
 from tests.report.run_folders import problem, record, simulated_records, simulated_run, write_run
 
 from rlcr.report.page import write_report
@@ -299,12 +300,6 @@ def test_keyboard_theme_and_values(browser: Any, page: Path) -> None:
     )
     assert shown.run("return document.querySelectorAll('figure details table').length") >= 8
     assert shown.complaints() == []
-
-
-NASTY = (
-    "<think></script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
-    "<svg onload=window.hacked=1>\u2028 {{ 7 * 7 }} &lt;b&gt;</think><answer><b>4</b></answer>"
-)
 
 
 def test_hostile_texts_are_texts(browser: Any, tmp_path: Path) -> None:

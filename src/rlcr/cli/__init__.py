@@ -21,6 +21,7 @@ from rlcr.cli import (
     starting,
     tasks,
     training,
+    viewing,
     voting,
     warmup,
 )
@@ -51,6 +52,7 @@ app.command("import")(confidence.import_)
 app.command("export")(evaluating.export)
 app.command("runs")(listing.runs)
 app.command("report")(reporting.report)
+app.command("view")(viewing.view)
 app.command("doctor")(examining.doctor)
 app.command("quickstart")(starting.quickstart)
 app.add_typer(training.recipes, name="recipes")

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from rlcr.errors import RlcrError
 from rlcr.metrics.bootstrap import CHUNK_WEIGHTS, Difference, Estimate, Resampled, unit_weights
+from rlcr.metrics.frames import Tabular, estimates_table
 from rlcr.metrics.inputs import (
     Floats,
     Ints,
@@ -24,6 +25,7 @@ from rlcr.metrics.inputs import (
     question_codes,
 )
 from rlcr.metrics.kernel import METRICS, OF_ALL_ROWS, Binning, SortedRows, check_binning
+from rlcr.metrics.tables import Table
 
 Progress = Callable[[int, int], None]
 MaybeMissing = ArrayLike | Sequence[float | None]
@@ -34,7 +36,7 @@ KIND_COST = 16
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Tabular):
     """Every metric of one system, in the order of METRICS."""
 
     n: int
@@ -63,9 +65,13 @@ class Summary:
         """How many rows a metric rests on."""
         return self.n if metric in OF_ALL_ROWS else self.rated
 
+    def table(self) -> Table:
+        """A line for each metric."""
+        return estimates_table("", self.metrics, self.rows)
+
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Tabular):
     """Paired differences, second system minus first, in the order of METRICS."""
 
     n: tuple[int, int]
@@ -91,9 +97,13 @@ class Comparison:
         """How many rows of each system a metric rests on."""
         return self.n if metric in OF_ALL_ROWS else self.rated
 
+    def table(self) -> Table:
+        """A line for each metric: the second minus the first."""
+        return estimates_table("", self.metrics, self.rows)
+
 
 @dataclass(frozen=True)
-class MacroAverage:
+class MacroAverage(Tabular):
     """Unweighted mean over tasks of every metric, in the order of METRICS."""
 
     n: int
@@ -116,6 +126,10 @@ class MacroAverage:
     def rows(self, metric: str) -> int:
         """How many rows of all tasks a metric rests on."""
         return self.n if metric in OF_ALL_ROWS else self.rated
+
+    def table(self) -> Table:
+        """A line for each metric."""
+        return estimates_table("", self.metrics, self.rows)
 
 
 def summary(

@@ -294,26 +294,33 @@ def _latex(text: str, bold: bool = False) -> str:
     return rf"\textbf{{{text}}}" if bold else text
 
 
+def flat(table: Table) -> tuple[list[str], list[list[str | float | None]]]:
+    """Heads and rows of full numbers, None where there is none; an interval is two further columns."""
+    head: list[str] = []
+    for column in table.columns:
+        head += [column.text, *([f"{column.text} low", f"{column.text} high"] if column.interval else [])]
+    rows: list[list[str | float | None]] = []
+    for row in table.rows:
+        cells: list[str | float | None] = []
+        for column, cell in zip(table.columns, row, strict=True):
+            text = None if cell.text == "n/a" else cell.text
+            cells += [text if cell.value is None else cell.value, *((cell.low, cell.high) * column.interval)]
+        rows.append(cells)
+    return head, rows
+
+
 def csv_text(table: Table) -> str:
     """CSV: full numbers; an interval is two further columns."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    head: list[str] = []
-    for column in table.columns:
-        heading = _plain(column.text)
-        head += [heading, f"{heading} low", f"{heading} high"] if column.interval else [heading]
-    writer.writerow(head)
-    for row in table.rows:
-        cells: list[object] = []
-        for column, cell in zip(table.columns, row, strict=True):
-            cells.append(_plain(cell.text) if cell.value is None else cell.value)
-            if column.interval:
-                cells += ["" if end is None else end for end in (cell.low, cell.high)]
-        writer.writerow(cells)
+    head, rows = flat(table)
+    writer.writerow(map(_plain, head))
+    for row in rows:
+        writer.writerow(_plain(cell) if isinstance(cell, str) else cell for cell in row)
     return out.getvalue()
 
 
 def _plain(text: str) -> str:
     # A spreadsheet takes such a cell for a formula, some also behind spaces.
     text = " ".join(visible(text).split()) if text != text.strip() or not text.isprintable() else text
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else "" if text == "n/a" else text
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

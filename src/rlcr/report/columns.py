@@ -29,7 +29,8 @@ from rlcr.metrics.tables import (
 from rlcr.report.curves import reliability_panel
 from rlcr.report.fields import UNSCORABLE, interval_of, mapping_of, number_of
 from rlcr.report.pairs import affordable
-from rlcr.report.reading import EvalRun, Floats
+from rlcr.report.reading import EvalRun
+from rlcr.report.rows import Floats
 from rlcr.report.shapes import Figure, Panel
 from rlcr.runs.columns import VERBALISED, Column, read_column, stored_columns
 

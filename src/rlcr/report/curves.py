@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rlcr import metrics
 from rlcr.report.fields import interval_of, number_of
-from rlcr.report.reading import EvalRun, Floats
+from rlcr.report.reading import EvalRun
+from rlcr.report.rows import Floats
 from rlcr.report.shapes import (
     Axis,
     Band,
@@ -160,13 +162,23 @@ def _reliability_panel(
         x, y = share_axis("stated confidence"), share_axis("accuracy")
         missing = _why_nothing(run, scope, len(correct))
         return Panel(title, x, y, square=True, missing=missing, series=colour)
-    correct, confidence = correct[stated], confidence[stated]
+    return rated_panel(title, correct[stated], confidence[stated], colour, told, is_row)
+
+
+def rated_panel(
+    title: str,
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    colour: int = 0,
+    told: float | None = None,
+    is_row: bool = False,
+) -> Panel:
+    """The reliability of answers that all state a confidence, with its numbers."""
     subtitle = f"ECE {metrics.ece(correct, confidence) if told is None else told:.3f}"
     if not is_row:
         subtitle += f" · AUROC {number_or_na(metrics.auroc(correct, confidence))}"
-    subtitle += f" · n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{len(correct):,}"
-    curve = metrics.reliability_curve(correct, confidence)
-    return reliability_panel(title, curve, subtitle, colour)
+    subtitle += f" · n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{np.size(correct):,}"
+    return reliability_panel(title, metrics.reliability_curve(correct, confidence), subtitle, colour)
 
 
 def reliability_panel(title: str, curve: metrics.ReliabilityCurve, subtitle: str, colour: int) -> Panel:

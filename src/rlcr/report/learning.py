@@ -13,7 +13,8 @@ from rlcr.metrics.tables import Cell, Heading, Table, estimate_cell, of_all, par
 from rlcr.report.curves import estimate_of
 from rlcr.report.naming import joined, short_model
 from rlcr.report.numbers import HEADLINE, METRICS, stored_basis, without_columns
-from rlcr.report.reading import Floats, TrainingRun
+from rlcr.report.reading import TrainingRun
+from rlcr.report.rows import Floats
 from rlcr.report.shapes import Band, Figure, Line, Panel, axis, interval, number, share_axis
 from rlcr.report.trainings import taught_updates
 

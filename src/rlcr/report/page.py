@@ -28,6 +28,8 @@ _HERE = Path(__file__).parent / "page"
 # Each in one element of the page, one after the other.
 _STYLES = ("style.css", "answers.css", "narrow.css", "print.css")
 _SCRIPTS = ("reading.js", "store.js", "cards.js", "answers.js")
+_LIVE_STYLES = (*_STYLES, "live.css")
+_LIVE_SCRIPTS = ("reading.js", "store.js", "live.js", "cards.js", "answers.js")
 _MOST_DATA_ROWS = 2000
 
 
@@ -56,8 +58,8 @@ def write_report(
 # --- the page ---------------------------------------------------------------------------------------
 
 
-def render(report: Report) -> str:
-    """The page as HTML."""
+def render(report: Report, *, live: bool = False) -> str:
+    """The page as HTML; a ``live`` one asks a server for its answers (:mod:`rlcr.report.live`)."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -69,11 +71,11 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters["cut"] = samples.cut
-    style = "".join(map(_read, _STYLES)).replace("/* palette */", _palette())
-    script = "".join(map(_read, _SCRIPTS))
+    style, script = _style_and_script(live)
     data = {
         "runs": [{"name": samples.cut(run.label), "method": samples.cut(run.method)} for run in report.evals],
         "colours": len(PALETTE),
+        "live": live,
         "problems": report.selection.problems,
         "samples": report.selection.samples,
     }
@@ -86,10 +88,11 @@ def render(report: Report) -> str:
     text = environment.get_template("page.html").render(
         report=report,
         overview=numbers.overview(report.evals),
-        tasks=list(dict.fromkeys(problem["t"] for problem in report.selection.problems)),
+        tasks=list(dict.fromkeys(task for run in report.evals for task in map(samples.cut, run.rows.tasks))),
+        live=live,
         style=Markup(style),
         script=Markup(script),
-        policy=_policy(style, script),
+        policy=policy(live=live),
         data=Markup(samples.safe_json(data)),
         svg=lambda panel, figure: Markup(charts.panel_svg(panel, figure, small=figure.is_row)),
         swatch=lambda series: Markup(charts.swatch(series)),
@@ -117,12 +120,21 @@ def _palette() -> str:
     )
 
 
-def _policy(style: str, script: str) -> str:
+def _style_and_script(live: bool) -> tuple[str, str]:
+    styles, scripts = (_LIVE_STYLES, _LIVE_SCRIPTS) if live else (_STYLES, _SCRIPTS)
+    return "".join(map(_read, styles)).replace("/* palette */", _palette()), "".join(map(_read, scripts))
+
+
+def policy(*, live: bool = False) -> str:
+    """What the page may run and load: its script and its style, and if ``live`` its own server."""
+
     def source(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
+    style, script = map(source, _style_and_script(live))
+    asks = "connect-src 'self'; " if live else ""
     return (
-        f"default-src 'none'; script-src {source(script)}; style-src {source(style)}; img-src data:; "
+        f"default-src 'none'; script-src {script}; style-src {style}; img-src data:; {asks}"
         "base-uri 'none'; form-action 'none'"
     )
 

@@ -1,7 +1,6 @@
-"""What is in the folders that a report is made of: read once, line by line, and never more than is needed.
+"""What is in the folders that a report is made of; the records by :mod:`~rlcr.report.rows`.
 
-A record is kept as a row of numbers and the place of its line in the file; its text is read again only if the
-page shows it. What is missing or unreadable becomes a note that the page prints in place. Only a folder that
+What is missing or unreadable becomes a note that the page prints in place. Only a folder that
 holds nothing of a run is an error.
 """
 
@@ -10,84 +9,25 @@ from __future__ import annotations
 import json
 import math
 import re
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rlcr.errors import RlcrError
 from rlcr.report.failed import count_failed, count_waiting
-from rlcr.report.fields import (
-    UNSCORABLE,
-    mapping_of,
-    number_of,
-    read_json,
-    read_objects,
-    sample_number,
-    share,
-    texts_of,
-    verdict_code,
-)
+from rlcr.report.fields import mapping_of, number_of, read_json, read_objects, texts_of
 from rlcr.report.naming import labels, short_model, shown_path, without_folders
+from rlcr.report.rows import Floats, RecordColumns, RecordReader
 from rlcr.report.trainings import planned_updates, read_updates, training_warnings
-from rlcr.runs.stamps import DERIVED, RecordsHash, why_stale
+from rlcr.runs.stamps import DERIVED, why_stale
 from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN, check_format
 from rlcr.tasks import built_file, is_built_file
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 TRAINING, UPDATES, EVALS = "training.json", "updates.jsonl", "evals"
 #: Files of other commands that are drawn where a run folder has them; see docs/report.md for their shapes.
 ARTEFACTS = tuple(name for name in DERIVED if name != RESULTS)
-
-REPAIRED_ANSWER, REPAIRED_CONFIDENCE = 1, 2
-
-
-@dataclass(frozen=True)
-class RecordColumns:
-    """The records of a run as columns, one entry a record."""
-
-    tasks: tuple[str, ...]
-    ids: tuple[str, ...]
-    task: Ints
-    question: Ints
-    sample: Ints
-    verdict: Ints
-    confidence: Floats
-    """NaN where none was stated."""
-    tokens: Floats
-    repaired: Ints
-    offset: Ints
-    """Where the line of the record begins in records.jsonl."""
-    verifiers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Which graded the records of each task."""
-
-    def __len__(self) -> int:
-        return len(self.task)
-
-    def of(self, tasks: Iterable[str]) -> NDArray[np.bool_]:
-        """Which rows belong to these tasks."""
-        codes = [self.tasks.index(name) for name in tasks if name in self.tasks]
-        return np.isin(self.task, codes)
-
-    def scored(self, tasks: Iterable[str]) -> tuple[Ints, Floats, Ints]:
-        """Verdicts, confidences and questions of the scored rows, in an order of their own."""
-        rows = self._order[(self.of(tasks) & (self.verdict != UNSCORABLE))[self._order]]
-        return self.verdict[rows], self.confidence[rows], self.question[rows]
-
-    @cached_property
-    def _order(self) -> Ints:
-        """Rows by task, id and sample: as `rlcr eval` orders them before it resamples."""
-        if not len(self):
-            return np.zeros(0, np.int64)
-        question, task = (np.argsort(np.argsort(np.array(names))) for names in (self.ids, self.tasks))
-        return np.lexsort((self.sample, question[self.question], task[self.task]))
 
 
 @dataclass
@@ -215,7 +155,20 @@ class ReportInput:
         ]
 
 
-def read_runs(folders: Sequence[Path], names: Mapping[Path, str] | None = None) -> ReportInput:
+#: Who reads the records of a path, as far as they are read.
+ReaderOf = Callable[[Path, object], RecordReader]
+
+
+def read_whole(path: Path, grading: object) -> RecordReader:
+    """A reader of a file of records that has read it to the end."""
+    reader = RecordReader(path, grading)
+    reader.read_all()
+    return reader
+
+
+def read_runs(
+    folders: Sequence[Path], names: Mapping[Path, str] | None = None, *, reader_of: ReaderOf = read_whole
+) -> ReportInput:
     """Read every folder. One that holds nothing of a run is an error; a part that is missing is a note.
 
     ``names`` are what to call the runs; the others are called by their folders.
@@ -243,11 +196,11 @@ def read_runs(folders: Sequence[Path], names: Mapping[Path, str] | None = None) 
         seen.add(folder.resolve())
         _check(folder)
         if is_training:
-            training, last = _read_training(folder, label)
+            training, last = _read_training(folder, label, reader_of)
             trainings.append(training)
             evals += [last] if last else []
         if (folder / RUN).exists() or (folder / RECORDS).exists() or (folder / RESULTS).exists():
-            evals.append(_read_eval(folder, f"{label}, evaluated" if is_training else label))
+            evals.append(_read_eval(folder, f"{label}, evaluated" if is_training else label, reader_of))
     own = len(evals)
     for training in trainings:
         own_evals = [number for number, run in enumerate(evals) if run.model_is_of(training.folder)]
@@ -272,7 +225,7 @@ def _check(folder: Path) -> None:
 # --- evaluations ------------------------------------------------------------------------------------
 
 
-def _read_eval(folder: Path, label: str) -> EvalRun:
+def _read_eval(folder: Path, label: str, reader_of: ReaderOf) -> EvalRun:
     notes: list[str] = []
     run = read_json(folder / RUN, notes) or {}
     if run:
@@ -282,13 +235,11 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     # "graded" holds what rescoring changed.
     settings = mapping_of(run.get("settings")) | mapping_of(run.get("graded"))
     settings = settings or mapping_of((results or {}).get("settings"))
-    # Later rounds of an adaptive run are of hard questions alone: as in its results, they are left out.
-    first = number_of(mapping_of(settings.get("adaptive")).get("first"))
-    records = RecordsHash(mapping_of(run.get("graded")).get("grading"))
-    rows = _read_rows(folder / RECORDS, notes, first, records)
-    names = (rows.ids[question] for question in rows.question)
-    answered = list(zip(names, rows.sample.tolist(), strict=True))
-    failed = count_failed(folder, answered, first, notes)
+    first = first_round(settings)
+    reader = reader_of(folder / RECORDS, mapping_of(run.get("graded")).get("grading"))
+    rows, records = reader.columns(first)
+    notes += reader.notes()
+    failed = count_failed(folder, rows, first, notes)
     unfinished = None
     if not math.isnan(first):
         # How many an adaptive run takes is known only at its end: its own file says that it is finished.
@@ -297,7 +248,7 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     elif len(rows) + failed < (total := _total(settings)):
         unfinished = len(rows) + failed, total
         notes.append(
-            f"unfinished ({len(rows) + failed:,} of {total:,}{count_waiting(folder, answered)}): its numbers "
+            f"unfinished ({len(rows) + failed:,} of {total:,}{count_waiting(folder, rows)}): its numbers "
             "are not those of the whole run, for responses that need repairs come last; "
             f"`rlcr eval --out {shown_path(folder)} --resume` ends it"
         )
@@ -314,11 +265,17 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     return EvalRun(label, folder, settings, results, rows, artefacts, notes, unfinished)
 
 
-def _stale(
-    folder: Path, name: str, contents: Mapping[str, Any], records: RecordsHash, notes: list[str]
-) -> bool:
+def first_round(settings: Mapping[str, Any]) -> float:
+    """How many samples of each question count; NaN where all do.
+
+    Later rounds of an adaptive run are of hard questions alone: as in its results, they are left out.
+    """
+    return number_of(mapping_of(settings.get("adaptive")).get("first"))
+
+
+def _stale(folder: Path, name: str, contents: Mapping[str, Any], records: str, notes: list[str]) -> bool:
     """Whether a derived file is about records, or columns, that have changed since; noted where it is."""
-    why = why_stale(folder, contents, records.value())
+    why = why_stale(folder, contents, records)
     if why:
         notes.append(
             f"{name} is left out, for it is stale: {why};"
@@ -348,58 +305,10 @@ def _total(settings: Mapping[str, Any]) -> int:
         return 0
 
 
-def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) -> RecordColumns:
-    """The records; where ``samples`` is a number, only that many of each question. All go into ``seen``."""
-    tasks: dict[str, int] = {}
-    ids: dict[str, int] = {}
-    verifiers: dict[str, dict[str, None]] = {}
-    ints = {name: array("q") for name in ("task", "question", "sample", "verdict", "repaired", "offset")}
-    floats = {name: array("d") for name in ("confidence", "tokens")}
-    unreadable, first = 0, 0
-    if not path.exists():
-        notes.append(f"no {path.name}: no figure of its confidences and no samples")
-    for number, record, offset in read_objects(path):
-        if record is None or not isinstance(record.get("id"), str) or "verdict" not in record:
-            unreadable, first = unreadable + 1, first or number
-            continue
-        seen.add(record)
-        if sample_number(record.get("sample")) >= samples:
-            continue
-        task = str(record.get("task") or "(no task)")
-        ints["task"].append(tasks.setdefault(task, len(tasks)))
-        verifiers.setdefault(task, {})[str(record.get("verifier") or "unknown")] = None
-        ints["question"].append(ids.setdefault(record["id"], len(ids)))
-        ints["sample"].append(sample_number(record.get("sample")))
-        ints["verdict"].append(verdict_code(record["verdict"]))
-        ints["repaired"].append(
-            REPAIRED_ANSWER * (record.get("forced_answer") is not None)
-            + REPAIRED_CONFIDENCE * (record.get("forced_confidence") is not None)
-        )
-        ints["offset"].append(offset)
-        floats["confidence"].append(share(record.get("confidence")))
-        floats["tokens"].append(number_of(record.get("tokens")))
-    if unreadable:
-        notes.append(
-            f"{path.name}: {unreadable:,} lines are not records (the first is line {first}); left out"
-        )
-    if path.exists() and not ids:
-        notes.append(f"{path.name} has no record yet")
-    return RecordColumns(
-        tuple(tasks),
-        tuple(ids),
-        *(np.array(ints[name], np.int64) for name in ("task", "question", "sample", "verdict")),
-        confidence=np.array(floats["confidence"], np.float64),
-        tokens=np.array(floats["tokens"], np.float64),
-        repaired=np.array(ints["repaired"], np.int64),
-        offset=np.array(ints["offset"], np.int64),
-        verifiers={task: tuple(sorted(names)) for task, names in verifiers.items()},
-    )
-
-
 # --- trainings --------------------------------------------------------------------------------------
 
 
-def _read_training(folder: Path, label: str) -> tuple[TrainingRun, EvalRun | None]:
+def _read_training(folder: Path, label: str, reader_of: ReaderOf) -> tuple[TrainingRun, EvalRun | None]:
     """The training, and its last held-out evaluation as a run of its own."""
     notes: list[str] = []
     facts = read_json(folder / TRAINING, notes) or {}
@@ -414,7 +323,7 @@ def _read_training(folder: Path, label: str) -> tuple[TrainingRun, EvalRun | Non
             evals.append((number, results))
     for number, place in reversed(folders):
         if (place / RECORDS).exists():
-            last = _read_eval(place, f"{label}, update {number:,}")
+            last = _read_eval(place, f"{label}, update {number:,}", reader_of)
             break
     if not folders and mapping_of(settings).get("eval_every") is not None:
         notes.append(f"no folder under {EVALS}/: it was not evaluated on held-out problems")

@@ -89,8 +89,9 @@ def make_report(
     *,
     story: Story | None = None,
     budget: int = samples.BUDGET,
+    selection: samples.ShownSamples | None = None,
 ) -> Report:
-    """Compute what the page shows."""
+    """Compute what the page shows; the answers are chosen here, unless a ``selection`` is given."""
     evals, trainings, story = inputs.evals, inputs.trainings, story or Story()
     known = tuple(dict.fromkeys([*trained_on, *(run.task for run in trainings if run.task)]))
     every_task = tuple(dict.fromkeys(task for run in evals for task in run.tasks))
@@ -119,7 +120,7 @@ def make_report(
         trainings=trainings,
         headline=made.headline(),
         sections=sections,
-        selection=samples.select(evals, budget),
+        selection=selection or samples.select(evals, budget),
         notes=[*inputs.notes, *map(without_folders, [*extra.notes, *column_notes])],
         warnings=[*(text for _, text in made.collapsed.values() if text), *inputs.warnings],
     )

@@ -6,17 +6,18 @@
 (() => {
   const form = byId("filters");
   if (!form) return;
-  const store = makeStore(JSON.parse(byId("data").textContent));
+  const data = JSON.parse(byId("data").textContent);
+  const store = data.live ? liveStore(data) : makeStore(data);
   const PAGE = { one: 10, side: 4 };
   const field = (name) => byId(`f-${name}`);
   const CHECKS = ["right", "wrong", "unscorable"], NUMBERS = ["low", "high"];
   const WORDS = ["find", "run", "task", "repaired", "sort", "view"];
   const BEGINNING = {
-    find: "", run: "", task: "", repaired: "", sort: "wrong", view: "one",
+    find: "", run: "", task: "", repaired: "", sort: field("sort").options[0].value, view: "one",
     right: true, wrong: true, unscorable: true, low: 0, high: 100,
   };
   let found = [], page = 0;
-  let opened = null;  // one question or one answer: { view, items, title }
+  let opened = null;  // one question or one answer: { view, find, title }
 
   // --- filters -------------------------------------------------------------------------------------
   const bound = (name) => {
@@ -70,10 +71,10 @@
     } else if (kind === "answers") {
       // The section itself: as the filters stand.
     } else if (kind === "question") {
-      opened = { view: "side", title: "One question", items: store.besidesOf(get("task"), get("id")) };
+      opened = { view: "side", title: "One question", find: () => store.besidesOf(get("task"), get("id"), page) };
     } else {
-      const items = store.answer(get("run"), get("task"), get("id"), get("sample"));
-      opened = { view: "one", title: `One answer of ${get("run")}`, items };
+      const find = () => store.answer(get("run"), get("task"), get("id"), get("sample"));
+      opened = { view: "one", title: `One answer of ${get("run")}`, find };
     }
     if (opened) opened.title += `: ${get("id")}`;
     refind();
@@ -84,13 +85,13 @@
   const cards = makeCards(store, addressOf);
   const view = () => (opened ? opened.view : filters().view);
   const refind = () => {
-    found = opened ? opened.items : store.find(filters());
-    draw();
+    found = opened ? opened.find() : store.find(filters(), page);
+    if (!store.isLoading) draw();
   };
   const draw = () => {
     const size = PAGE[view()], pages = Math.max(1, Math.ceil(found.length / size));
     page = Math.min(page, pages - 1);
-    const shown = found.slice(page * size, (page + 1) * size);
+    const shown = found.slice(page * size, (page + 1) * size).filter(Boolean);
     byId("cards").replaceChildren(...shown.map(view() === "side" ? cards.besides : cards.card));
     if (!shown.length) {
       const why = opened ? "This page does not hold it." : "No answer passes these filters.";
@@ -99,7 +100,8 @@
     const count = found.length.toLocaleString("en"), isOne = found.length === 1;
     byId("count").textContent = view() === "side"
       ? `${count} question${isOne ? "" : "s"}`
-      : `${count} of ${store.total.toLocaleString("en")} answers`;
+      : `${count} of ${store.total().toLocaleString("en")} answers`;
+    byId("count").textContent += store.note();
     for (const end of ["", "-2"]) {
       byId(`page-number${end}`).textContent = `${(page + 1).toLocaleString("en")} / ${pages.toLocaleString("en")}`;
       byId(`previous${end}`).disabled = page === 0;
@@ -143,7 +145,7 @@
   const toAnswers = () => byId("answers").scrollIntoView({ block: "start" });
   const turn = (step) => {
     page += step;
-    draw();
+    if (store.isRemote) refind(); else draw();
     if (!opened) keepAddress();
     toAnswers();
   };
@@ -169,6 +171,10 @@
 
   form.hidden = false;
   for (const node of document.querySelectorAll(".pager")) node.hidden = false;
+  if (store.isRemote) {
+    store.changed = refind;
+    keepCurrent(store);
+  }
   if (follow()) toAnswers(); else refind();
   // The first search need not wait for its index.
   field("find").addEventListener("focus", () => store.searchable(), { once: true });

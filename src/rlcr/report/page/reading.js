@@ -39,22 +39,23 @@ const byId = (id) => document.getElementById(id);
 })();
 
 // Tables: which of several is shown, and whether a narrow window shows all columns.
-(() => {
-  for (const select of document.querySelectorAll("select[data-choose]")) {
+const wireTables = (root) => {
+  for (const select of root.querySelectorAll("select[data-choose]")) {
     const show = () => {
       for (const option of select.options) byId(option.value).hidden = option.value !== select.value;
     };
     select.addEventListener("change", show);
     show();
   }
-  for (const button of document.querySelectorAll(".all-columns")) {
+  for (const button of root.querySelectorAll(".all-columns")) {
     const table = button.parentElement.querySelector("table");
     button.hidden = false;
     button.addEventListener("click", () => {
       button.textContent = table.classList.toggle("whole") ? "Fewer columns" : "All columns";
     });
   }
-})();
+};
+wireTables(document);
 
 // On paper nothing can be unfolded.
 (() => {

@@ -55,7 +55,9 @@ const makeStore = ({ runs, colours, problems, samples }) => {
 
   return {
     runs, colours, problems, find, searchable,
-    total: samples.length,
+    isRemote: false, isLoading: false,
+    total: () => samples.length,
+    note: () => "",
     ofQuestion: (number) => samples.filter((s) => s.q === number),
     // The samples of a question, one of each number; none where the page does not hold it.
     besidesOf: (task, id) => oneOfEach(samples.filter((s) => s.q === question(task, id))),
