@@ -90,9 +90,11 @@ def train(
     check_out(out, resume=resume)
     need("training", *_NEEDED, install=_INSTALL)
     from rlcr.training import train_run
+    from rlcr.training.together import ending_together
 
     try:
-        result = train_run(resolved, out, resume=resume, data_dir=data_dir)
+        with ending_together():
+            result = train_run(resolved, out, resume=resume, data_dir=data_dir)
     except KeyboardInterrupt:
         print(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
         raise

@@ -20,6 +20,7 @@ from rlcr.runs.store import RUN
 from rlcr.training import sft as training
 from rlcr.training import sft_data as data
 from rlcr.training.checkpoint import is_main
+from rlcr.training.together import ending_together
 
 _SECONDS_BETWEEN_LINES = 30.0
 
@@ -41,7 +42,7 @@ def warm_up(
     need("a warm-up", "torch", "trl")
     from rlcr.training.warm_up import warm_up as run
 
-    with _resumable(out):
+    with _resumable(out), ending_together():
         run(resolved, out, resume=resume, data_dir=data_dir, say=partial(print, flush=True))
     if is_main():
         print(f"{out / training.MODEL}: give model={out / training.MODEL} to `rlcr train`")
@@ -122,8 +123,10 @@ def sft(
         seed=seed,
         lora_rank=lora_rank,
     )
-    with _resumable(out):
+    with _resumable(out), ending_together():
         report = training.train_sft(settings, out, resume=resume)
+    if not is_main():
+        return
     left_out = report["counts"]["too_long"]
     if left_out:
         print(
