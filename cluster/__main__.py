@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import tempfile
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Several processes with the real packages, on CPUs.")
     parser.add_argument("cases", nargs="*", help=f"default: {', '.join(cases.CASES)}")
     parser.add_argument("--launches", nargs="*", help=f"default: {', '.join(LAUNCHES)}")
+    parser.add_argument("--folder", type=Path, help="keep what is made here, and use what is there")
     arguments = parser.parse_args()
     names = arguments.cases or list(cases.CASES)
     if unknown := set(names) - set(cases.CASES):
@@ -29,7 +31,7 @@ def main() -> int:
     if unknown := set(arguments.launches or ()) - set(LAUNCHES):
         parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(LAUNCHES)}")
     failed = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with nullcontext(arguments.folder) if arguments.folder else tempfile.TemporaryDirectory() as folder:
         for name in names:
             launches = [one for one in cases.CASES[name].launches if one in (arguments.launches or LAUNCHES)]
             for launch in launches:
@@ -46,7 +48,9 @@ def record(name: str, launch: str, found: dict[str, Any]) -> None:
     results["versions"] = {package: version(package) for package in _PACKAGES}
     results["cases"].setdefault(name, {})[launch] = found
     results["cases"] = {
-        case: {launch: results["cases"][case][launch] for launch in LAUNCHES if launch in results["cases"][case]}
+        case: {
+            launch: results["cases"][case][launch] for launch in LAUNCHES if launch in results["cases"][case]
+        }
         for case in cases.CASES
         if case in results["cases"]
     }

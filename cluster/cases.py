@@ -1,13 +1,13 @@
 # pyright: basic
 """What is run under each launch, and compared with one process.
 
-    update    two updates on given completions, each of several passes
-    sft       `rlcr sft`
-    train     `rlcr train` with our sampler, held-out evaluation and a warm-up, where weights are whole; with
-              transformers' sampler, which draws other numbers in each process, where they are in parts
-    resume    the last update of `train` made again from its checkpoint, as by a run that was interrupted
-    refused   `rlcr train` where its model could not be saved, or trained as the recipe says
-    killed    `rlcr train`, one of whose processes is killed
+update    two updates on given completions, each of several passes
+sft       `rlcr sft`
+train     `rlcr train` with our sampler, held-out evaluation and a warm-up, where weights are whole; with
+          transformers' sampler, which draws other numbers in each process, where they are in parts
+resume    the last update of `train` made again from its checkpoint, as by a run that was interrupted
+refused   `rlcr train` where its model could not be saved, or trained as the recipe says
+killed    `rlcr train`, one of whose processes is killed
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def _train(launch: str, folder: Path) -> dict[str, Any]:
             if not (folder / name).exists():
                 _succeed(name, _train_command(folder, folder / name, model, *_EVALUATED))
         found = _compared(folder / launch, folder / "one", model)
-        evals = [json.loads(path.read_text()) for path in sorted((folder / launch).glob("evals/*/results.json"))]
+        evals = [
+            json.loads(path.read_text()) for path in sorted((folder / launch).glob("evals/*/results.json"))
+        ]
         return found | {"evaluations": len(evals), "passed": found["passed"] and len(evals) == 2}
     _succeed(launch, _train_command(folder, folder / launch, model, "sampler=transformers"))
     trained, start = _weights(folder / launch), load_file(Path(model) / "model.safetensors")

@@ -30,7 +30,7 @@ def described(found: dict[str, Any]) -> str:
     if "moved" in found:
         parts.append(f"weights moved by up to {found['moved']:.2g}")
     if "passes" in found:
-        parts.append(f"{' and '.join(map(str, found['passes']))} passes in each process")
+        parts.append(f"updates of {' and '.join(map(str, found['passes']))} passes in each process")
     if "evaluations" in found:
         parts.append(f"{found['evaluations']} held-out evaluations")
     if "seconds" in found:

@@ -1,7 +1,7 @@
 # pyright: basic
 """One process of a case: `torchrun --nproc_per_node 2 -m cluster.worker CASE OUT [argument …]`.
 
-    update   two updates of a tiny model, on completions that are given, cut into several passes; OUT/weights.pt
+    update   two updates of a tiny model, on given completions, each of several passes; OUT/weights.pt
     rlcr     the command line: `rlcr argument …`
 
 Both with SGD in place of Adam, which makes large steps of rounding errors where gradients are nearly zero.
@@ -28,10 +28,11 @@ STEP, CLIP = 0.1, 0.5
 
 def update(out: Path) -> None:
     """The weights after two updates, and in how many passes this process made them."""
-    import rlcr.training.update as training
     from tests.training import updates as made
     from tests.training.gradients import texts_of
     from tests.training.one_update import SMALL
+
+    import rlcr.training.update as training
 
     passes: list[int] = []
     cut, config = training.cut, made.grpo_config

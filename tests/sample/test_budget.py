@@ -42,7 +42,11 @@ def test_a_sampler_asks_when_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "default_budget", lambda model: asked.append(model) or 4096)
     model, requests = tiny_model(), [Request("q", ({"role": "user", "content": "so"},))]
     list(LocalSampler(model, tiny_tokenizer(), name="tiny").sample(requests, Sampling(max_tokens=2)))
-    list(LocalSampler(model, tiny_tokenizer(), name="tiny", token_budget=99).sample(requests, Sampling(max_tokens=2)))
+    list(
+        LocalSampler(model, tiny_tokenizer(), name="tiny", token_budget=99).sample(
+            requests, Sampling(max_tokens=2)
+        )
+    )
     assert asked == [model]
     with pytest.raises(RlcrError, match="must be at least 1, not 0"):
         LocalSampler(model, tiny_tokenizer(), name="tiny", token_budget=0)

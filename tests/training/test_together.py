@@ -1,5 +1,6 @@
 """One process of several ends: the others say so in one line."""
 
+import contextlib
 import os
 import signal
 
@@ -26,21 +27,25 @@ def test_a_broken_connection_is_one_line() -> None:
     assert "\n" not in str(refused.value)
 
 
+def going_on_after_errors() -> None:
+    """As anything on the way might."""
+    with contextlib.suppress(Exception):
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+
+
 @pytest.mark.usefixtures("of_two")
 def test_the_launcher_ends_it() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    # As of anything on the way that goes on after an error.
     with pytest.raises(SystemExit, match="rlcr: process 1 of 2: ended by its launcher"), ending_together():
-        try:
-            os.kill(os.getpid(), signal.SIGTERM)
-            signal.pause()
-        except Exception:  # noqa: S110
-            pass
+        going_on_after_errors()
     assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.usefixtures("of_two")
-@pytest.mark.parametrize("error", [RuntimeError("shapes do not match"), RlcrError("no such folder"), ValueError("x")])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("shapes do not match"), RlcrError("no such folder"), ValueError("x")]
+)
 def test_other_errors_stay_what_they_are(error: Exception) -> None:
     with pytest.raises(type(error), match=str(error)), ending_together():
         raise error
@@ -49,6 +54,7 @@ def test_other_errors_stay_what_they_are(error: Exception) -> None:
 def test_alone_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(RuntimeError, match="Connection closed"), ending_together():
+    with ending_together():
         assert signal.getsignal(signal.SIGTERM) is before
+    with pytest.raises(RuntimeError, match="Connection closed"), ending_together():
         raise RuntimeError(GLOO)

@@ -1,11 +1,11 @@
 # pyright: basic
 """Weights in the precision of the arithmetic, cast once for many passes.
 
-Under autocast a model holds its weights in float32 and each linear layer computes in half precision. Torch casts
-the weights anew in every pass, unless they are leaves that learn and the surrounding autocast stays open: a step
-of sampling, which multiplies a few rows by each weight, then reads and writes them more often than it computes
-with them. Here they are cast beforehand, and stand in for the float32 ones while a pass runs. What comes out is
-the same bit for bit: embeddings and norms, which autocast leaves alone, stay as they are.
+Under autocast a model holds its weights in float32 and each linear layer computes in half precision. While
+nothing learns, torch casts the weights anew in every pass: a step of sampling, which multiplies a few rows by
+each weight, then reads and writes them more often than it computes with them. Here they are cast beforehand,
+and stand in for the float32 ones while a pass runs. What comes out is the same bit for bit: embeddings and
+norms, which autocast leaves alone, stay as they are.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import torch
 
 from rlcr.engine.attention import base_model, device_of
 
-#: The share of the free memory that the cache may take: buffers are larger than what they hold, and a slab that
-#: grows has a layer of it twice.
+#: The share of the free memory that the cache may take: buffers are larger than what they hold, and a slab
+#: that grows has a layer of it twice.
 SHARE = 0.5
 #: Less would hardly hold one sample; more is of no use, since a CPU gains nothing from more rows, and a GPU
 #: nothing from more than this.

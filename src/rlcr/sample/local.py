@@ -33,10 +33,11 @@ _LOT = 2048
 class LocalSampler:
     """Continues prompts with a model.
 
-    ``token_budget`` bounds the memory of the cache, in tokens of prompts (once each) and samples, by default
-    by what is free when sampling begins (:func:`rlcr.sample.budget.default_budget`); ``max_rows`` is the number of samples in the batch at once. Neither changes what is sampled, beyond
-    rounding. ``fast=False`` takes transformers' own generation for everything. With ``tokens_only``,
-    completions come without text and spans, which cost more than the tokens of a very small model.
+    ``token_budget`` bounds the memory of the cache, in tokens of prompts (once each) and samples; None for
+    what is free when sampling begins (:func:`rlcr.sample.budget.default_budget`). ``max_rows`` is the number
+    of samples in the batch at once. Neither changes what is sampled, beyond rounding. ``fast=False`` takes
+    transformers' own generation for everything. With ``tokens_only``, completions come without text and
+    spans, which cost more than the tokens of a very small model.
     """
 
     def __init__(

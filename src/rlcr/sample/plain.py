@@ -69,9 +69,7 @@ class _Stop(StoppingCriteria):
         return torch.tensor(self.chooser.ended, device=input_ids.device)
 
 
-def generate(
-    model: Any, maker: Maker, job: Job, max_rows: int, weights: HalfWeights
-) -> Iterator[Completion]:
+def generate(model: Any, maker: Maker, job: Job, max_rows: int, weights: HalfWeights) -> Iterator[Completion]:
     """All samples of a job, at most ``max_rows`` at once."""
     device = device_of(model)
     for start in range(0, len(job.samples), max_rows):

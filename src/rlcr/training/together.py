@@ -22,7 +22,7 @@ _TEXTS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe"
 
 @contextmanager
 def ending_together() -> Iterator[None]:
-    """Turns the end of another process, or of this one by its launcher, into one line. One process: nothing."""
+    """Turns the end of another process, or of this one by its launcher, into one line."""
     if processes() == 1:
         yield
         return
@@ -49,6 +49,6 @@ def _is_lost(error: BaseException) -> bool:
 def _line(what: str) -> str:
     rank = os.environ.get("RANK", "0")
     return (
-        f"process {rank} of {processes()}: {what}; what went wrong there stands above, or in its log; the same"
-        " command with --resume goes on from the last checkpoint"
+        f"process {rank} of {processes()}: {what}; what went wrong there stands above, or in its log; the"
+        " same command with --resume goes on from the last checkpoint"
     )

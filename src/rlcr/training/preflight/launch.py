@@ -17,8 +17,7 @@ from packaging.version import Version
 from rlcr.errors import RlcrError, need
 from rlcr.training.recipes.settings import Recipe
 
-
-#: The first release of DeepSpeed that was seen to add up the passes of an update where it offloads (`make cluster`).
+#: The first release of DeepSpeed that was seen (`make cluster`) to add up passes where it offloads.
 _ADDS_UP_OFFLOADED = Version("0.19.8")
 
 
@@ -104,9 +103,9 @@ def _check_deepspeed(launch: Started) -> None:
         )
     if launch.replaces_optimizer:
         raise RlcrError(
-            "an offloaded optimiser: accelerate would put DeepSpeed's own Adam in its place, without the betas"
-            " and the epsilon of this run; set offload_optimizer_device: none, or give a configuration of"
-            " DeepSpeed's own with zero_force_ds_cpu_optimizer: false"
+            "an offloaded optimiser: accelerate would put DeepSpeed's own Adam in its place, without the"
+            " betas and the epsilon of this run; set offload_optimizer_device: none, or give a configuration"
+            " of DeepSpeed's own with zero_force_ds_cpu_optimizer: false"
         )
     if launch.zero_stage is None:
         return
@@ -114,8 +113,8 @@ def _check_deepspeed(launch: Started) -> None:
     found = version("deepspeed")
     if launch.zero_stage in (1, 2) and launch.offloads_optimizer and Version(found) < _ADDS_UP_OFFLOADED:
         raise RlcrError(
-            f"ZeRO-{launch.zero_stage} with an offloaded optimiser: of the several passes of an update DeepSpeed"
-            f" {found} keeps the last one only; install deepspeed>={_ADDS_UP_OFFLOADED}, or set"
+            f"ZeRO-{launch.zero_stage} with an offloaded optimiser: of the passes of an update DeepSpeed"
+            f" {found} may keep the last one only; install deepspeed>={_ADDS_UP_OFFLOADED}, or set"
             " offload_optimizer_device: none"
         )
 
