@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("cases", nargs="*", help=f"default: {', '.join(cases.CASES)}")
     parser.add_argument("--launches", nargs="*", help=f"default: {', '.join(LAUNCHES)}")
     parser.add_argument("--folder", type=Path, help="keep what is made here, and use what is there")
+    parser.add_argument("--forked", action="store_true", help="processes begin as copies of this one")
     arguments = parser.parse_args()
     names = arguments.cases or list(cases.CASES)
     if unknown := set(names) - set(cases.CASES):
@@ -35,7 +36,7 @@ def main() -> int:
         for name in names:
             launches = [one for one in cases.CASES[name].launches if one in (arguments.launches or LAUNCHES)]
             for launch in launches:
-                found = cases.run(name, launch, Path(folder) / name)
+                found = cases.run(name, launch, Path(folder) / name, forked=arguments.forked)
                 print(f"{name} under {launch}: {table.described(found)}", flush=True)
                 record(name, launch, found)
                 failed += not found["passed"]

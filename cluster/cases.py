@@ -16,8 +16,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,13 +28,10 @@ from tests.tiny import tiny_model, writing_model, writing_tokenizer
 from tests.training.sft_runs import rows, write_data
 
 from cluster.compare import compare
-from cluster.launches import environment
+from cluster.processes import LIMIT, Running, start
 
-ROOT = Path(__file__).parents[1]
 #: By how much a weight may differ from that of one process.
 WITHIN = 1e-5
-#: Seconds after which a run has hung. DeepSpeed compiles at its first start.
-LIMIT = 1200
 #: Seconds within which all processes end after one was killed.
 SOON = 60
 
@@ -54,6 +49,7 @@ micro_batch: 2
 lr: 0.1
 schedule: constant
 entropy: 0.02
+updates: 2
 max_prompt_tokens: 1024
 max_completion_tokens: 12
 dtype: float32
@@ -65,31 +61,52 @@ report_to: []
 
 
 @dataclass(frozen=True)
+class Place:
+    """The folder of a case, which its launches share, and how processes are started."""
+
+    folder: Path
+    forked: bool
+
+    def begin(self, name: str, arguments: Sequence[str]) -> Running:
+        """Two processes under the launch of that name, or one where it is "one"."""
+        errors = self.folder / f"{name}.log"
+        return start(None if name == "one" else name, arguments, errors, forked=self.forked)
+
+    def succeed(self, name: str, arguments: Sequence[str]) -> None:
+        """The same, to its end; raises unless all is well."""
+        running = self.begin(name, arguments)
+        if running.wait():
+            lines = running.errors.splitlines()
+            told = [line for line in lines if "Error" in line or line.startswith("rlcr: ")]
+            raise RuntimeError("; ".join(told[:3]) or running.errors[-300:])
+
+
+@dataclass(frozen=True)
 class Case:
-    """The launches it is for, and what runs it in a folder that all of them share."""
+    """The launches it is for, and what runs it."""
 
     launches: Sequence[str]
-    run: Callable[[str, Path], dict[str, Any]]
+    run: Callable[[str, Place], dict[str, Any]]
 
 
-def run(name: str, launch: str, folder: Path) -> dict[str, Any]:
+def run(name: str, launch: str, folder: Path, *, forked: bool) -> dict[str, Any]:
     """What was found, and whether it is as it should be."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        return CASES[name].run(launch, folder)
-    except (subprocess.TimeoutExpired, RuntimeError, AssertionError, OSError) as error:
+        return CASES[name].run(launch, Place(folder, forked))
+    except (RuntimeError, AssertionError, OSError) as error:
         return {"passed": False, "failed": f"{type(error).__name__}: {str(error)[:300]}"}
 
 
 # --- cases ------------------------------------------------------------------------------------------
 
 
-def _update(launch: str, folder: Path) -> dict[str, Any]:
+def _update(launch: str, place: Place) -> dict[str, Any]:
     def weights(name: str) -> dict[str, Any]:
-        out = folder / name
+        out = place.folder / name
         if not (out / "weights.pt").exists():
             out.mkdir(exist_ok=True)
-            _succeed(name, ["update", str(out)])
+            place.succeed(name, ["update", str(out)])
         return torch.load(out / "weights.pt")
 
     one, found = weights("one"), weights(launch)
@@ -99,27 +116,32 @@ def _update(launch: str, folder: Path) -> dict[str, Any]:
     return facts | compared | {"passed": compared["difference"] < WITHIN and min(found["passes"]) > 1}
 
 
-def _sft(launch: str, folder: Path) -> dict[str, Any]:
+def _sft(launch: str, place: Place) -> dict[str, Any]:
+    folder = place.folder
     model, data = _start(folder), write_data(folder / "data", _unlike(rows(8)))
     command = ["sft", "--model", model, "--data", data, "--epochs", "2", "--batch", "8", "--micro-batch", "2"]
     for name in ("one", launch):
-        if not (folder / name).exists():
-            _succeed(name, ["rlcr", str(folder), *command, "--lr", "0.1", "--out", str(folder / name)])
+        if not (folder / name / "model").exists():
+            shutil.rmtree(folder / name, ignore_errors=True)
+            place.succeed(name, ["rlcr", str(folder), *command, "--lr", "0.1", "--out", str(folder / name)])
     return _compared(folder / launch, folder / "one", model)
 
 
-def _train(launch: str, folder: Path) -> dict[str, Any]:
+def _train(launch: str, place: Place) -> dict[str, Any]:
+    folder = place.folder
     model = _start(folder)
     if launch in _WHOLE:
         for name in ("one", launch):
-            if not (folder / name).exists():
-                _succeed(name, _train_command(folder, folder / name, model, *_EVALUATED))
+            if not (folder / name / "model").exists():
+                shutil.rmtree(folder / name, ignore_errors=True)
+                place.succeed(name, _train_command(folder, folder / name, model, *_EVALUATED))
         found = _compared(folder / launch, folder / "one", model)
         evals = [
             json.loads(path.read_text()) for path in sorted((folder / launch).glob("evals/*/results.json"))
         ]
         return found | {"evaluations": len(evals), "passed": found["passed"] and len(evals) == 2}
-    _succeed(launch, _train_command(folder, folder / launch, model, "sampler=transformers"))
+    shutil.rmtree(folder / launch, ignore_errors=True)
+    place.succeed(launch, _train_command(folder, folder / launch, model, "sampler=transformers"))
     trained, start = _weights(folder / launch), load_file(Path(model) / "model.safetensors")
     moved = compare(trained, start, start)["difference"]
     return {"moved": moved, "passed": 0 < moved < 1}
@@ -129,48 +151,63 @@ def _train(launch: str, folder: Path) -> dict[str, Any]:
 _EVALUATED = ("eval_every=1", "eval_size=4")
 
 
-def _resume(launch: str, folder: Path) -> dict[str, Any]:
-    folder = folder.parent / "train"
+def _resume(launch: str, place: Place) -> dict[str, Any]:
+    folder = place.folder.parent / "train"
     model, out = _start(folder), folder / launch
     changes = _EVALUATED if launch in _WHOLE else ("sampler=transformers",)
     command = _train_command(folder, out, model, *changes)
-    if not out.exists():
-        _succeed(launch, command)
+    if not (out / "model").exists():
+        shutil.rmtree(out, ignore_errors=True)
+        place.succeed(launch, command)
     first = _weights(out)
     shutil.rmtree(out / "model")
     shutil.rmtree(out / "checkpoints" / "checkpoint-2")
-    _succeed(launch, [*command, "--resume"])
+    place.succeed(launch, [*command, "--resume"])
     compared = compare(_weights(out), first, load_file(Path(model) / "model.safetensors"))
     return compared | {"passed": compared["difference"] < WITHIN < compared["moved"]}
 
 
-def _refused(launch: str, folder: Path) -> dict[str, Any]:
-    out = folder / launch
-    # For vLLM it is not installed: the launch is refused before that is asked.
-    line = _train_command(folder, out, _start(folder), "sampler=vllm")
-    done = _start_processes(launch, line, folder)
-    _, errors = done.communicate(timeout=LIMIT)
-    said = [line for line in errors.splitlines() if line.startswith("rlcr: ")]
-    passed = done.returncode != 0 and len(set(said)) == 1 and not out.exists()
-    return {"said": said[0] if said else errors[-300:], "passed": passed}
+def _refused(launch: str, place: Place) -> dict[str, Any]:
+    out = place.folder / launch
+    # vLLM is not installed; the launch is refused before that is asked.
+    running = place.begin(launch, _train_command(place.folder, out, _start(place.folder), "sampler=vllm"))
+    status, said = running.wait(), _said(running)
+    passed = status != 0 and len(set(said)) == 1 and not out.exists()
+    return {"said": said[0] if said else running.errors[-300:], "passed": passed}
 
 
-def _killed(launch: str, folder: Path) -> dict[str, Any]:
-    out = folder / launch
-    line = _train_command(folder, out, _start(folder), "updates=10000", "save_every=10000")
-    launcher = _start_processes(launch, line, folder)
+def _killed(launch: str, place: Place) -> dict[str, Any]:
+    out = place.folder / launch
+    shutil.rmtree(out, ignore_errors=True)
+    changes = ("updates=10000", "save_every=10000")
+    running = place.begin(launch, _train_command(place.folder, out, _start(place.folder), *changes))
     try:
-        _wait_for(out / "updates.jsonl", launcher)
-        victim = _processes_of(launcher.pid)[1]
-        os.kill(victim, signal.SIGKILL)
+        _wait_for(out / "updates.jsonl", running)
+        os.kill(running.children()[1], signal.SIGKILL)
         began = time.monotonic()
-        _, errors = launcher.communicate(timeout=5 * SOON)
+        status = running.wait(5 * SOON)
+        seconds = time.monotonic() - began
     finally:
-        launcher.kill()
-    seconds = time.monotonic() - began
-    said = [line for line in errors.splitlines() if line.startswith("rlcr: ")]
-    passed = launcher.returncode != 0 and seconds < SOON and len(said) == 1
-    return {"seconds": round(seconds, 1), "said": said[0] if said else errors[-300:], "passed": passed}
+        running.end()
+    said = _said(running)
+    passed = status != 0 and seconds < SOON and len(said) == 1
+    return {
+        "seconds": round(seconds, 1),
+        "said": said[0] if said else running.errors[-300:],
+        "passed": passed,
+    }
+
+
+def _said(running: Running) -> list[str]:
+    return [line for line in running.errors.splitlines() if line.startswith("rlcr: ")]
+
+
+def _wait_for(path: Path, running: Running) -> None:
+    until = time.monotonic() + LIMIT
+    while not path.exists():
+        if running.poll() is not None or time.monotonic() > until:
+            raise RuntimeError(f"{path.name} was not written: {running.errors[-300:]}")
+        time.sleep(0.2)
 
 
 CASES: dict[str, Case] = {
@@ -181,53 +218,6 @@ CASES: dict[str, Case] = {
     "refused": Case(("fsdp1", "zero2-offload-replaced", "zero3-no-gather"), _refused),
     "killed": Case(("ddp", "zero2"), _killed),
 }
-
-
-# --- processes --------------------------------------------------------------------------------------
-
-
-def _start_processes(name: str, arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
-    """One process where ``name`` is "one", else two under the launch of that name."""
-    command, variables = [sys.executable], dict(os.environ)
-    if name != "one":
-        command += ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-        variables |= environment(name) | {"DS_ACCELERATOR": "cpu"}
-    variables |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    # DeepSpeed looks for ninja there.
-    variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.Popen(
-        [*command, "-m", "cluster.worker", *arguments],
-        cwd=ROOT,
-        env=variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def _succeed(name: str, arguments: Sequence[str]) -> None:
-    process = _start_processes(name, arguments, ROOT)
-    try:
-        _, errors = process.communicate(timeout=LIMIT)
-    finally:
-        process.kill()
-    if process.returncode:
-        told = [line for line in errors.splitlines() if "Error" in line or line.startswith("rlcr: ")]
-        raise RuntimeError("; ".join(told[:3]) or errors[-300:])
-
-
-def _processes_of(launcher: int) -> list[int]:
-    """The children of a launcher, in the order of their ranks."""
-    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-    return sorted(int(child) for child in children)
-
-
-def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + LIMIT
-    while not path.exists():
-        if process.poll() is not None or time.monotonic() > until:
-            raise RuntimeError(f"{path.name} was not written: {(process.communicate()[1] or '')[-300:]}")
-        time.sleep(0.2)
 
 
 # --- models -----------------------------------------------------------------------------------------
@@ -251,7 +241,7 @@ def _unlike(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _train_command(folder: Path, out: Path, model: str, *changes: str) -> list[str]:
     recipe = folder / "recipe.yaml"
     recipe.write_text(RECIPE.format(model=model))
-    return ["rlcr", str(folder), "train", str(recipe), "updates=2", *changes, "--out", str(out)]
+    return ["rlcr", str(folder), "train", str(recipe), *changes, "--out", str(out)]
 
 
 def _weights(run: Path) -> dict[str, Any]:

@@ -17,8 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import trl
+from tests.training import updates as made
+from tests.training.gradients import texts_of
+from tests.training.one_update import SMALL
 
+import rlcr.training.update as training
 from cluster.on_cpu import join
+from rlcr.cli import main
+from rlcr.training import run
 
 #: So many processes, or one that stands alone.
 PROCESSES = 2
@@ -28,12 +35,6 @@ STEP, CLIP = 0.1, 0.5
 
 def update(out: Path) -> None:
     """The weights after two updates, and in how many passes this process made them."""
-    from tests.training import updates as made
-    from tests.training.gradients import texts_of
-    from tests.training.one_update import SMALL
-
-    import rlcr.training.update as training
-
     passes: list[int] = []
     cut, config = training.cut, made.grpo_config
 
@@ -58,19 +59,18 @@ def update(out: Path) -> None:
 
 def command(arguments: list[str]) -> None:
     """The command line of rlcr, with SGD."""
-    import trl
-
-    from rlcr.cli import main
-    from rlcr.training import run
-
     trl.SFTConfig = partial(trl.SFTConfig, optim="sgd")
     run.GRPOConfig = partial(run.GRPOConfig, optim="sgd")
     sys.argv = ["rlcr", *arguments]
     main()
 
 
-if __name__ == "__main__":
-    case, out, *arguments = sys.argv[1:]
+def work(case: str, out: str, *arguments: str) -> None:
+    """A case, alone or as one of several."""
     if "RANK" in os.environ:
         join(PROCESSES)
-    update(Path(out)) if case == "update" else command(arguments)
+    update(Path(out)) if case == "update" else command(list(arguments))
+
+
+if __name__ == "__main__":
+    work(*sys.argv[1:])
