@@ -42,15 +42,17 @@ def environment(name: str) -> dict[str, str]:
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(yaml.safe_dump(config))
         file.flush()
-        set_by_launcher = _read(Path(file.name))
+        set_by_launcher = environment_of(Path(file.name))
     told = {key: value for key, value in set_by_launcher.items() if key.startswith(("ACCELERATE_", "FSDP_"))}
     if name == "zero2-offload":
         told["ACCELERATE_DEEPSPEED_CONFIG_FILE"] = str(OFFLOAD)
     return told
 
 
-def _read(path: Path) -> dict[str, str]:
-    line = ["--config_file", str(path), "--num_processes", "2", "-m", "rlcr", "train"]
+def environment_of(path: Path) -> dict[str, str]:
+    """All variables that `accelerate launch` gives its processes with the configuration in a file."""
+    line = ["--config_file", str(path), "--num_processes", "2", "--main_process_port", "0"]
+    line += ["-m", "rlcr", "train"]
     args: Any = launch_command_parser().parse_args(line)
     args, _, _ = _validate_launch_command(args)
     if args.use_deepspeed:

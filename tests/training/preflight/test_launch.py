@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from accelerate.commands.launch import _validate_launch_command, launch_command_parser
-from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
+from cluster.launches import environment_of
 from tests.command import rlcr
 
 from rlcr.errors import RlcrError
@@ -25,17 +24,6 @@ GATHER = {"ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL": "true"}
 OFFLOAD = {"ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE": "cpu"}
 FSDP2 = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2"}
 WHOLE = {"sampler": "vllm", "eval_every": None}
-
-
-def environment_of(path: Path) -> dict[str, str]:
-    """What `accelerate launch` tells its processes with this configuration."""
-    line = ["--config_file", str(path), "--num_processes", "4", "-m", "rlcr", "train"]
-    args: Any = launch_command_parser().parse_args(line)
-    args, _, _ = _validate_launch_command(args)
-    if args.use_deepspeed:
-        args.deepspeed_fields_from_accelerate_config = ""
-        return prepare_deepspeed_cmd_env(args)[1]
-    return prepare_multi_gpu_env(args)
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
