@@ -27,12 +27,16 @@ def default_budget(model: Any) -> int:
 
 
 def cache_bytes(model: Any) -> int:
-    """Bytes of the keys and values of one token, over all layers, in the precision of the arithmetic."""
+    """Bytes of the keys and values of one token, over all layers.
+
+    Values have the precision of the arithmetic. Keys are turned by their positions, which are computed in the
+    precision of the embeddings: under autocast they are float32.
+    """
     config, kind = base_model(model).config.get_text_config(), device_of(model).type
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else model.dtype
-    return 2 * config.num_hidden_layers * heads * size * dtype.itemsize
+    values = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else model.dtype
+    return config.num_hidden_layers * heads * size * (model.dtype.itemsize + values.itemsize)
 
 
 def free_memory(device: torch.device) -> float:

@@ -88,7 +88,8 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
                   :data:`~rlcr.engine.batches.REPEATED` at most
     logits        b m (P + C) vocabulary, at most :data:`~rlcr.engine.batches.HELD_LOGITS` b
     vllm          0.3 of 80 GB where it samples: always with fsdp2 and zero3
-    cache         b 2 keys layers (P + group C): sampling one group that shares its prompt
+    cache         (r + b) keys layers (P + group C): sampling one group that shares its prompt; keys are
+                  as the residual stream is, values as what is computed
     cast          ddp b (N - input embeddings) where b < h: weights are cast once for all steps of sampling
     host          h N for each process of a node
     ============ ==========================================================================
@@ -132,7 +133,7 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
         activations=recipe.pass_tokens * (shape.layers * kept + working),
         logits=size * min(recipe.pass_tokens * shape.vocabulary, HELD_LOGITS),
         vllm=_VLLM_SHARE * CARD if recipe.sampler == "vllm" or launch in SHARDED else 0,
-        cache=2 * size * keys * shape.layers * sampled,
+        cache=(residual + size) * keys * shape.layers * sampled,
         cast=size * (shape.parameters - shape.input_embeddings) if launch == "ddp" and size < held else 0,
         host=min(devices, _NODE) * held * whole,
     )
