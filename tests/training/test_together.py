@@ -3,9 +3,13 @@
 import contextlib
 import os
 import signal
+from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
+import rlcr.training
+from rlcr.cli.training import train
 from rlcr.errors import RlcrError
 from rlcr.training.together import ending_together
 
@@ -58,3 +62,17 @@ def test_alone_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert signal.getsignal(signal.SIGTERM) is before
     with pytest.raises(RuntimeError, match="Connection closed"), ending_together():
         raise RuntimeError(GLOO)
+
+
+@pytest.mark.usefixtures("of_two")
+def test_the_second_process_does_not_refuse_the_folder_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "training.json").write_text("{}")  # the first process has begun
+    went_on = RlcrError("it went on")
+    monkeypatch.setattr(rlcr.training, "train_run", MagicMock(side_effect=went_on))
+    with pytest.raises(RlcrError, match="it went on"):
+        train("tiny-arms-brier", out=tmp_path)
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(RlcrError, match="not empty"):
+        train("tiny-arms-brier", out=tmp_path)
