@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from rlcr.errors import RlcrError, need
 from rlcr.terminal import say
+from rlcr.training.checkpoint import is_main
 
 recipes = typer.Typer(
     help="Training runs, one short file each: alone it lists them; look at one of them.",
@@ -88,16 +88,19 @@ def train(
     if out is None:
         raise RlcrError("give --out RUN, the folder for the run (or --dry-run)")
     check_start(resolved)
-    check_out(out, resume=resume)
+    if is_main():  # others may come when the first one has begun
+        check_out(out, resume=resume)
     need("training", *_NEEDED, install=_INSTALL)
     from rlcr.training import train_run
+    from rlcr.training.together import ending_together
 
     try:
-        result = train_run(resolved, out, resume=resume, data_dir=data_dir)
+        with ending_together():
+            result = train_run(resolved, out, resume=resume, data_dir=data_dir)
     except KeyboardInterrupt:
         say(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
         raise
-    if int(os.environ.get("RANK", "0")) == 0:
+    if is_main():
         say(f"trained: {result.model}" + (f"; {result.doubts}" if result.doubts else ""))
 
 

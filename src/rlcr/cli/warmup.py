@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +20,7 @@ from rlcr.terminal import say
 from rlcr.training import sft as training
 from rlcr.training import sft_data as data
 from rlcr.training.checkpoint import is_main
+from rlcr.training.together import ending_together
 
 _SECONDS_BETWEEN_LINES = 30.0
 
@@ -42,8 +42,8 @@ def warm_up(
     need("a warm-up", "torch", "trl")
     from rlcr.training.warm_up import warm_up as run
 
-    with _resumable(out):
-        run(resolved, out, resume=resume, data_dir=data_dir, say=partial(print))
+    with _resumable(out), ending_together():
+        run(resolved, out, resume=resume, data_dir=data_dir, say=say)
     if is_main():
         say(f"{out / training.MODEL}: give model={out / training.MODEL} to `rlcr train`")
 
@@ -123,8 +123,10 @@ def sft(
         seed=seed,
         lora_rank=lora_rank,
     )
-    with _resumable(out):
+    with _resumable(out), ending_together():
         report = training.train_sft(settings, out, resume=resume)
+    if not is_main():
+        return
     left_out = report["counts"]["too_long"]
     if left_out:
         say(f"rlcr: {left_out:,} examples were left out: longer than {max_tokens:,} tokens", file=sys.stderr)

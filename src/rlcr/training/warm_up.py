@@ -221,7 +221,7 @@ def _plan(resolved: Resolved, out: Path, device: str, processes: int, data_dir: 
     }
     # The data lies in this folder, wherever that is; how a batch is cut depends on the number of processes.
     del settings["data"], settings["micro_batch"]
-    machine = sft.Machine(device, bf16=computes_in_bf16(recipe, device))
+    machine = sft.Machine(device, bf16=computes_in_bf16(recipe.dtype, device))
     return _Plan(
         recipe, warm, training, machine, settings, task_set, taught, held_out, source, model, tokenizer, out
     )
