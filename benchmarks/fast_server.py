@@ -1,4 +1,4 @@
-"""A server that costs as little as one in Python can: every request gets the same reply, over connections kept.
+"""A server as cheap as one in Python can be: every request gets the same reply, over connections kept.
 
     python benchmarks/fast_server.py [--logprobs]     prints its base URL, and serves until it is ended
 
