@@ -1,4 +1,4 @@
-"""What asking a server costs: requests for each second of CPU time, against a plain loop over the same library.
+"""What asking a server costs: requests for each second of CPU time, against a plain loop over its library.
 
     python benchmarks/bench_client.py                      2,000 requests a turn, 5 turns
     python benchmarks/bench_client.py --requests 500 --rounds 3
