@@ -128,7 +128,7 @@ def test_the_page(tmp_path: Path) -> None:
     page = render(report)
     assert "AUROC, Brier and ECE rest on 18 of 35 scored answers" in page
     assert "judge tiny" in page
-    tables = {table.name: table for section in report.every_section() for table in section.tables}
+    tables = {table.name: table for section in report.every_section() for table in section.every_table()}
     for name in ("headline", "confidence-sources", "differences", "columns-a-t", "columns-a-t-differences"):
         texts = [cell.text for row in tables[name].rows for cell in row]
         assert any(text.endswith("*") for text in texts), name

@@ -13,8 +13,10 @@ from rlcr import metrics
 from rlcr.errors import RlcrError, described, nearest
 from rlcr.evaluate.forced import FORCED_KINDS, ForcedConfidences, forced_kinds
 from rlcr.evaluate.graded_table import group_name
+from rlcr.metrics.frames import Tabular, estimate_cells, headings
 from rlcr.metrics.measurement import GradedSamples, Measurement
 from rlcr.metrics.tables import (
+    Better,
     Cell,
     Heading,
     Table,
@@ -126,8 +128,17 @@ class TaskResult:
         }
 
 
+#: What the tables of a notebook show of each task.
+HEADLINE: dict[str, tuple[str, Better]] = {
+    "accuracy": ("accuracy", "up"),
+    "auroc": ("AUROC", "up"),
+    "brier": ("Brier", "down"),
+    "ece": ("ECE", "down"),
+}
+
+
 @dataclass(frozen=True)
-class Results:
+class Results(Tabular):
     """The results of a run, task by task, with the unweighted average where there are several."""
 
     settings: Mapping[str, Any]
@@ -159,6 +170,32 @@ class Results:
             "warnings": self.warnings,
             "coverage": {name: coverage.to_dict() for name, coverage in self.coverage.items()},
         }
+
+    def table(self) -> Table:
+        """A line for each task and source of confidence, and one for the average, in full numbers."""
+        measured = [
+            (task, source, measurement.overall)
+            for task, result in self.tasks.items()
+            for source, measurement in result.confidences.items()
+        ]
+        rows = [
+            (Cell(task), Cell(source), *_counts(found), *estimate_cells(found.metrics, list(HEADLINE)))
+            for task, source, found in [
+                *measured,
+                *([("average", "verbalised", self.macro)] if self.macro else []),
+            ]
+        ]
+        columns = (
+            *text_headings("task", "confidence"),
+            Heading("scored"),
+            Heading("rated"),
+            *headings(HEADLINE),
+        )
+        return Table("results", "", columns, tuple(rows), notes=tuple(self.warnings))
+
+
+def _counts(measured: metrics.Summary | metrics.MacroAverage) -> tuple[Cell, Cell]:
+    return Cell(f"{measured.n:,}", measured.n), Cell(f"{measured.rated:,}", measured.rated)
 
 
 def _without_confidence(summary: metrics.Summary) -> str | None:
