@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rlcr.errors import RlcrError, need
+from rlcr.terminal import say
 from rlcr.training.checkpoint import is_main
 
 recipes = typer.Typer(
@@ -36,7 +37,7 @@ def _list(context: typer.Context) -> None:
         from rlcr.metrics.tables import aligned_text
         from rlcr.training.recipes import RECIPES, load_recipe
 
-        print("\n".join(aligned_text([(name, load_recipe(name).recipe.about) for name in RECIPES])))
+        say("\n".join(aligned_text([(name, load_recipe(name).recipe.about) for name in RECIPES])))
 
 
 @recipes.command()
@@ -50,12 +51,12 @@ def show(name: Name, overrides: Overrides = None) -> None:
     resolved = load_recipe(name, overridden(overrides))
     weights = " + ".join(f"{weight:g} {part}" for part, weight in reward_of(resolved.recipe).weights.items())
     about = resolved.recipe.about
-    print(f"{resolved.name}: {about}\n" if about else f"{resolved.name}\n")
-    print("\n".join(settings_lines(resolved.settings)))
+    say(f"{resolved.name}: {about}\n" if about else f"{resolved.name}\n")
+    say("\n".join(settings_lines(resolved.settings)))
     further = [("reward", weights), ("completions", f"{resolved.recipe.completions:,}")]
-    print("\n" + "\n".join(aligned_text(further)))
+    say("\n" + "\n".join(aligned_text(further)))
     if resolved.model_missing:
-        print(f"note: {start_hint(resolved.recipe.after or '')}")
+        say(f"note: {start_hint(resolved.recipe.after or '')}")
 
 
 def train(
@@ -97,10 +98,10 @@ def train(
         with ending_together():
             result = train_run(resolved, out, resume=resume, data_dir=data_dir)
     except KeyboardInterrupt:
-        print(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
+        say(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
         raise
     if is_main():
-        print(f"trained: {result.model}" + (f"; {result.doubts}" if result.doubts else ""))
+        say(f"trained: {result.model}" + (f"; {result.doubts}" if result.doubts else ""))
 
 
 def launch_config(
@@ -115,19 +116,19 @@ def launch_config(
 
     text = text_of(name)
     if out is None:
-        print(text, end="")
+        say(text, end="")
         return
     if out.exists():
         raise RlcrError(f"{out}: exists already; choose another --out")
     write_whole(out, text)
-    print(f"{out}: accelerate launch --config_file {out} --num_processes N -m rlcr train …")
+    say(f"{out}: accelerate launch --config_file {out} --num_processes N -m rlcr train …")
 
 
 def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:
     from rlcr.training.preflight.dry_run import dry_run
 
     report = dry_run(resolved, data_dir)
-    print(report)
+    say(report)
     if report.error:
         raise RlcrError(report.error)
 

@@ -58,6 +58,7 @@ from rlcr.sample import Request, Sampling
 from rlcr.sample.loading import identify, load
 from rlcr.sample.local import LocalSampler
 from rlcr.tasks import TaskSet, load_with, overlap
+from rlcr.terminal import say
 from rlcr.training import sft
 from rlcr.training.data import measure_problems
 from rlcr.training.embedded import EMBEDDED, build
@@ -98,7 +99,7 @@ Say = Callable[[str], None]
 
 def to_stderr(line: str) -> None:
     """What a run says by itself."""
-    print(line, file=sys.stderr, flush=True)
+    say(line, file=sys.stderr)
 
 
 def warmed_start(
