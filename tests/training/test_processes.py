@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from tests.training.gradients import error
 from tests.training.one_update import CASES, updates
@@ -27,3 +28,4 @@ def test_two_processes_make_the_update_of_one(tmp_path: Path) -> None:
     for case in CASES:
         assert two[case]["rollouts"] == one[case]["rollouts"], case
         assert error(two[case]["gradient"], one[case]["gradient"]) < 1e-5, case
+        assert two[case]["mismatch"] == pytest.approx(one[case]["mismatch"], rel=1e-4), case

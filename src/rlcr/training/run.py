@@ -29,6 +29,7 @@ from rlcr.runs.store import locked, write_whole
 from rlcr.runs.versions import run_facts
 from rlcr.sample.loading import load, load_tokenizer
 from rlcr.tasks import TASKS, TaskSet
+from rlcr.training.batch import Example
 from rlcr.training.card import write_card
 from rlcr.training.checkpoint import CHECKPOINTS, last_whole, mark_whole, step_of
 from rlcr.training.collapse import CollapseWatch, nothing_well_formed
@@ -37,8 +38,10 @@ from rlcr.training.embedded import EMBEDDED, build
 from rlcr.training.grpo import CalibrationTrainer
 from rlcr.training.heldout import HeldOut
 from rlcr.training.measurements import UPDATES, UpdateLog, measure_update, read_updates
+from rlcr.training.mismatch import MISMATCH
 from rlcr.training.preflight.device import check_machine, computes_in_bf16, device_of
 from rlcr.training.preflight.launch import check_launch
+from rlcr.training.preflight.vllm_server import check_vllm_server
 from rlcr.training.progress import TrainingProgress
 from rlcr.training.recipes import RECIPES, Resolved
 from rlcr.training.recipes.checks import (
@@ -49,11 +52,10 @@ from rlcr.training.recipes.checks import (
     own_prompt,
     reward_of,
 )
-from rlcr.training.recipes.settings import Recipe
+from rlcr.training.recipes.settings import Recipe, Vllm
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
 from rlcr.training.saving import BEST, MODEL, lora_config, save_model
 from rlcr.training.teaching import counts, note, outcome, warnings_until
-from rlcr.training.update import Example
 from rlcr.training.warm_up import warmed_start
 
 #: Settings of a run that are known once its problems are loaded.
@@ -89,6 +91,7 @@ def train_run(
     state = PartialState(cpu=device == "cpu", timeout=timedelta(hours=12))
     check_start(resolved)
     check_machine(recipe, device)
+    check_vllm_server(recipe, device)
     check_micro_batch(recipe, state.num_processes)
     args = grpo_config(recipe, out)
     if state.is_main_process:
@@ -238,7 +241,7 @@ def dataset(examples: Sequence[Example]) -> Dataset:
 
 def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
     """A recipe in TRL's words."""
-    device = device_of(recipe)
+    device, vllm = device_of(recipe), recipe.vllm or Vllm()
     return GRPOConfig(
         output_dir=str(out / CHECKPOINTS),
         # A step of the loop is a whole update: the loss cuts it into passes.
@@ -267,7 +270,13 @@ def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
         gradient_checkpointing=recipe.gradient_checkpointing,
         use_cpu=device == "cpu",
         use_vllm=recipe.sampler == "vllm",
-        vllm_mode="colocate",
+        vllm_mode="server" if vllm.server else "colocate",
+        vllm_server_base_url=vllm.server,
+        vllm_gpu_memory_utilization=vllm.memory,
+        vllm_tensor_parallel_size=vllm.tensor_parallel,
+        vllm_enable_sleep_mode=vllm.sleep,
+        vllm_max_model_length=recipe.vllm_length,
+        # Importance is corrected in our loss (recipe.importance), which TRL's does not come to.
         vllm_importance_sampling_correction=False,
         logging_steps=1,
         save_strategy="steps",
@@ -330,6 +339,8 @@ class _Journal:
             "entropy_bonus": logged["entropy_bonus"],
             "kl": logged["kl"],
             "learned_from": int(logged["learned_from"]),
+            "refilled_groups": int(logged["refilled_groups"]),
+            **{name: logged[name] for name in MISMATCH},
             **measure_update(rollouts, self._group, self._abstention),
         }
         self._since = now

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from rlcr.engine.batches import HELD_LOGITS, REPEATED
 from rlcr.training.launches import LAUNCHES, SHARDED, Launch
 from rlcr.training.preflight.model_shape import Shape
-from rlcr.training.recipes.settings import Recipe
+from rlcr.training.recipes.settings import Recipe, Vllm
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 #: Bytes of the devices that the tables are made for.
 CARD = 80e9
-#: The share of a device that vLLM takes where it samples inside the trainer: TRL's default.
-_VLLM_SHARE = 0.3
 #: Numbers that DeepSpeed exchanges at once, and weights that it keeps gathered at stage 3: its defaults.
 _BUCKET, _LIVE = 5e8, 1e9
 #: Processes on a node at most, which read the weights at the same time.
@@ -80,7 +78,8 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
                   k = group (P + C) / (P + group C) times,
                   :data:`~rlcr.engine.batches.REPEATED` at most
     logits        b m (P + C) vocabulary, at most :data:`~rlcr.engine.batches.HELD_LOGITS` b
-    vllm          0.3 of 80 GB where it samples: always with fsdp2 and zero3
+    vllm          its share (``vllm.memory``) of 80 GB where it samples inside the trainer: with fsdp2
+                  and zero3 always, unless it is a server; none while the model learns if it sleeps
     cache         b 2 keys layers (P + group C): sampling one group that shares its prompt
     host          h N for each process of a node
     ============ ==========================================================================
@@ -123,10 +122,16 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
         exchange=exchange,
         activations=recipe.pass_tokens * (shape.layers * kept + working),
         logits=size * min(recipe.pass_tokens * shape.vocabulary, HELD_LOGITS),
-        vllm=_VLLM_SHARE * CARD if recipe.sampler == "vllm" or launch in SHARDED else 0,
+        vllm=_vllm(recipe, launch),
         cache=2 * size * keys * shape.layers * sampled,
         host=min(devices, _NODE) * held * whole,
     )
+
+
+def _vllm(recipe: Recipe, launch: Launch) -> float:
+    vllm = recipe.vllm or Vllm()
+    samples = recipe.sampler == "vllm" or launch in SHARDED
+    return vllm.memory * CARD if samples and not vllm.server and not vllm.sleep else 0.0
 
 
 def by_launch(recipe: Recipe, shape: Shape, devices: tuple[int, ...]) -> dict[Launch, list[float]]:

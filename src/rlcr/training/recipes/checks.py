@@ -52,6 +52,7 @@ def check_settings(recipe: Recipe) -> None:
         )
     _check_device(recipe.device)
     _check_precision(recipe)
+    _check_vllm(recipe)
     ranges = {
         "warm_up.confidence": recipe.warm_up and recipe.warm_up.confidence,
         "difficulty.keep": recipe.difficulty and recipe.difficulty.keep,
@@ -220,6 +221,30 @@ def _check_device(device: str) -> None:
         raise RlcrError(f"device: unknown device {device!r}: {nearest(device, list(DEVICES))}")
     if number:
         raise RlcrError(f"device={device}: set CUDA_VISIBLE_DEVICES={number} and device={kind}")
+
+
+def _check_vllm(recipe: Recipe) -> None:
+    vllm = recipe.vllm
+    if vllm is None:
+        return
+    if recipe.sampler != "vllm":
+        raise RlcrError(f"vllm: says how vLLM samples, but sampler is {recipe.sampler}: set sampler=vllm")
+    longest = recipe.max_prompt_tokens + recipe.max_completion_tokens
+    if recipe.vllm_length < longest:
+        raise RlcrError(
+            f"vllm.max_model_len: {recipe.vllm_length:,} tokens do not hold a prompt and its completion"
+            f" ({recipe.max_prompt_tokens:,} + {recipe.max_completion_tokens:,} = {longest:,} at most)"
+        )
+    if vllm.server is None:
+        return
+    if not vllm.server.startswith(("http://", "https://")):
+        raise RlcrError(f"vllm.server: {vllm.server} is no address; write it as http://host:8000")
+    inside = sorted(vllm.model_fields_set & {"memory", "tensor_parallel", "sleep"})
+    if inside:
+        raise RlcrError(
+            f"vllm.{inside[0]}: is for vLLM inside the trainer; a server is told when it is started: leave it"
+            " out, or leave out vllm.server"
+        )
 
 
 def _check_precision(recipe: Recipe) -> None:
