@@ -24,6 +24,11 @@ IDLE = {
     name: [response()] * 4 if number < 2 else texts
     for number, (name, texts) in enumerate(texts_of(4, 4).items())
 }
+#: Half of the problems teach nothing.
+FLAT = {
+    name: [response()] * 4 if number % 2 else texts
+    for number, (name, texts) in enumerate(texts_of(6, 4).items())
+}
 CASES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "all": ({"entropy": 0.02}, texts_of(4, 4)),
     "analysis+confidence": ({"credit": "analysis+confidence", "entropy": 0.02}, texts_of(4, 4)),
@@ -33,6 +38,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "plain": ({"shared_prompts": False}, texts_of(4, 4)),
     "one process idle": (SMALL, IDLE),
     "unlike numbers of passes": ({**SMALL, "entropy": 0.02}, IDLE),
+    "groups that teach nothing make room": ({"prompts": 3, "refill": 4}, FLAT),
     "a group lies on both": ({"prompts": 3}, texts_of(3, 4)),
 }
 

@@ -17,7 +17,7 @@ advantages, padding, shuffling) are not used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -37,7 +37,7 @@ from rlcr.training.batch import Batch, Drawn, Example
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import Rollout
 from rlcr.training.update import Examiner, Learner, Sums, Updated, update
-from rlcr.verify import Grading
+from rlcr.verify import Grading, Verifier
 
 #: Called after each update with its completions, in group order, and the numbers that the optimiser logged.
 Observer = Callable[[list[Rollout], dict[str, float]], dict[str, Any]]
@@ -67,6 +67,7 @@ class CalibrationTrainer(GRPOTrainer):
         examine: Examiner = lambda update, rollouts: None,
         epochs_done: int = 0,
         grading: Grading = "strict",
+        own: Mapping[str, Verifier] | None = None,
         **trl: Any,
     ) -> None:
         self.recipe = recipe
@@ -111,6 +112,7 @@ class CalibrationTrainer(GRPOTrainer):
             tokenizer=self.processing_class,
             ends=frozenset({*self.eos_token_ids, self.processing_class.pad_token_id}),
             verifies_early=ours and self.accelerator.device.type != "cpu",
+            own=own,
             pool=examples,
             examine=examine,
         )

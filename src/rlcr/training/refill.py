@@ -11,8 +11,8 @@ teaches nothing then stays and is counted (``zero_variance_groups``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,59 +21,60 @@ from rlcr.training.batch import Batch, Example, ScoredBatch
 from rlcr.training.measurements import equal_groups
 
 
-@dataclass(frozen=True)
-class Refill:
-    """What takes the places of groups that teach nothing."""
+def refill(
+    scored: ScoredBatch,
+    pool: Sequence[Example],
+    again: Callable[[Batch], ScoredBatch],
+    *,
+    times: int,
+    seed: int,
+) -> tuple[ScoredBatch, int]:
+    """The update after ``times`` draws at most, and how many groups made room for others.
 
-    batch: Batch
-    """The rows of this process."""
-    everywhere: Sequence[int]
-    """The places of all processes."""
-    groups: int
-
-    def into(self, scored: ScoredBatch, fresh: ScoredBatch) -> ScoredBatch:
-        """The update with the fresh completions in their places."""
-        rollouts = list(scored.rollouts)
-        for place, rollout in zip(self.everywhere, fresh.rollouts, strict=True):
-            rollouts[place] = rollout
-        old, new = scored.sampled, fresh.sampled
-        row_of = {place: row for row, place in enumerate(old.batch.places)}
-        rows = [row_of[place] for place in self.batch.places]
-
-        def merged(before: Sequence[Any], after: Sequence[Any]) -> list[Any]:
-            values = list(before)
-            for row, value in zip(rows, after, strict=True):
-                values[row] = value
-            return values
-
-        examples = merged(old.batch.examples, new.batch.examples)
-        sampled = replace(
-            old,
-            batch=replace(old.batch, examples=examples),
-            completions=merged(old.completions, new.completions),
-            logps=merged(old.logps, new.logps),
-            truncated=merged(old.truncated, new.truncated),
-        )
-        return ScoredBatch(
-            sampled, merged(scored.responses, fresh.responses), merged(scored.spans, fresh.spans), rollouts
-        )
+    ``again`` samples and scores; every process calls it as often as the others, some with no rows.
+    """
+    met, groups = {rollout.problem for rollout in scored.rollouts}, 0
+    for attempt in range(times):
+        flat = np.flatnonzero(equal_groups(scored.rollouts, scored.sampled.batch.group)).tolist()
+        others = [index for index, example in enumerate(pool) if example.problem.id not in met]
+        if not flat or not others:
+            break
+        rng = np.random.default_rng([seed, scored.sampled.batch.update, attempt])
+        drawn = rng.choice(others, size=min(len(flat), len(others)), replace=False).tolist()
+        replacing = {group: pool[index] for group, index in zip(flat, drawn, strict=False)}
+        scored = _replaced(scored, replacing, again)
+        met |= {example.problem.id for example in replacing.values()}
+        groups += len(replacing)
+    return scored, groups
 
 
-def refill_of(scored: ScoredBatch, pool: Sequence[Example], seed: int, attempt: int) -> Refill | None:
-    """Other problems for the groups that teach nothing; None where there are no such groups, or no others."""
-    batch = scored.sampled.batch
-    flat = np.flatnonzero(equal_groups(scored.rollouts, batch.group)).tolist()
-    met = {rollout.problem for rollout in scored.rollouts}
-    others = [index for index, example in enumerate(pool) if example.problem.id not in met] if flat else []
-    flat = flat[: len(others)]
-    if not flat:
-        return None
-    rng = np.random.default_rng([seed, batch.update, attempt])
-    drawn = dict(zip(flat, rng.choice(others, size=len(flat), replace=False).tolist(), strict=True))
+def _replaced(
+    scored: ScoredBatch, replacing: Mapping[int, Example], again: Callable[[Batch], ScoredBatch]
+) -> ScoredBatch:
+    """The update with completions of these problems in the places of these groups."""
+    old, batch = scored.sampled, scored.sampled.batch
     size = batch.group
-    own = [place for place in batch.places if place // size in drawn]
-    return Refill(
-        batch=replace(batch, examples=[pool[drawn[place // size]] for place in own], places=own),
-        everywhere=[group * size + number for group in flat for number in range(size)],
-        groups=len(flat),
+    rows = [row for row, place in enumerate(batch.places) if place // size in replacing]
+    places = [batch.places[row] for row in rows]
+    fresh = again(replace(batch, examples=[replacing[place // size] for place in places], places=places))
+    rollouts = list(scored.rollouts)
+    everywhere = [group * size + number for group in sorted(replacing) for number in range(size)]
+    for place, rollout in zip(everywhere, fresh.rollouts, strict=True):
+        rollouts[place] = rollout
+
+    def merged(before: Sequence[Any], after: Sequence[Any]) -> list[Any]:
+        values = list(before)
+        for row, value in zip(rows, after, strict=True):
+            values[row] = value
+        return values
+
+    new = fresh.sampled
+    sampled = replace(
+        old,
+        batch=replace(batch, examples=merged(batch.examples, new.batch.examples)),
+        completions=merged(old.completions, new.completions),
+        logps=merged(old.logps, new.logps),
+        truncated=merged(old.truncated, new.truncated),
     )
+    responses, spans = merged(scored.responses, fresh.responses), merged(scored.spans, fresh.spans)
+    return ScoredBatch(sampled, responses, spans, rollouts)

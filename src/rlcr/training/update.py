@@ -22,9 +22,10 @@ in five places: the rewards of a group, the active tokens, the number of passes,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,9 +44,9 @@ from rlcr.training.credit import digit_choice, digit_tokens, part_advantages, to
 from rlcr.training.early_verdicts import EarlyVerdicts
 from rlcr.training.mismatch import Mismatch, importance
 from rlcr.training.recipes.settings import Recipe
-from rlcr.training.refill import refill_of
+from rlcr.training.refill import refill
 from rlcr.training.rollouts import Rollout, rollouts_of
-from rlcr.verify import Grading
+from rlcr.verify import Grading, Verifier
 
 #: How tokens become text.
 _AS_TEXT = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
@@ -77,6 +78,8 @@ class Learner:
     """Tokens that end a response."""
     verifies_early: bool
     """Whether answers are verified while others are still being sampled."""
+    own: Mapping[str, Verifier] | None = None
+    """Verifiers of the user, by their names."""
     pool: Sequence[Example] = ()
     """All problems of the run."""
     examine: Examiner = lambda update, rollouts: None
@@ -144,12 +147,8 @@ def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
     # Nothing has changed yet, and all processes have the same rollouts: whoever watches may end the run here.
     learner.examine(batch.update, scored.rollouts)
     # Groups from which nothing can be learned make room for other problems, so many times at most.
-    refilled = 0
-    for attempt in range(learner.recipe.refill):
-        if not (refill := refill_of(scored, learner.pool, learner.recipe.seed, attempt)):
-            break
-        scored = refill.into(scored, sample_and_score(learner, refill.batch))
-        refilled += refill.groups
+    recipe, again = learner.recipe, partial(sample_and_score, learner)
+    scored, refilled = refill(scored, learner.pool, again, times=recipe.refill, seed=recipe.seed)
     # Advantage of a token: the parts of the reward that act on it, each minus its mean in the group.
     samples = credit(learner, scored)
     # Weight of a token: 1 / number of tokens that count in the whole update.
@@ -172,7 +171,7 @@ def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
 
 def sample_and_score(learner: Learner, batch: Batch) -> ScoredBatch:
     """Completions of the batch and what they are worth; slow verdicts are begun while sampling goes on."""
-    with EarlyVerdicts(learner.grading) as verdicts:
+    with EarlyVerdicts(learner.grading, learner.own) as verdicts:
         return score(learner, sample(learner, batch, verdicts), verdicts)
 
 

@@ -65,6 +65,11 @@ def check_launch(recipe: Recipe) -> None:
             " DeepSpeed may keep the last one only; set offload_optimizer_device: none, or use"
             " `rlcr launch-config zero3`"
         )
+    if recipe.optimizer == "adam8bit" and (launch.fsdp or launch.zero_stage is not None):
+        raise RlcrError(
+            "optimizer=adam8bit has only been tried where each process holds the whole weights: use"
+            " optimizer=adam with DeepSpeed and FSDP, which divide its states among processes"
+        )
     if launch.zero_stage is not None:
         need("this launch", "deepspeed", install="pip install deepspeed")
 

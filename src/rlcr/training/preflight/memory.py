@@ -14,6 +14,8 @@ _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 CARD = 80e9
 #: Numbers that DeepSpeed exchanges at once, and weights that it keeps gathered at stage 3: its defaults.
 _BUCKET, _LIVE = 5e8, 1e9
+#: Bytes of Adam's two states in 8 bits: each block of 256 numbers has a scale.
+_EIGHT_BITS = 2 * (1 + 4 / 256)
 #: Processes on a node at most, which read the weights at the same time.
 _NODE = 8
 
@@ -67,7 +69,7 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
                   (without gradient checkpointing, all of them)
     gradients     ddp t N'; zero2 and zero3 (b + t) N' / n: those of the passes, and of the step;
                   fsdp2 t N' / n
-    Adam          2 t N', divided by n unless ddp
+    Adam          2 t N' (2 N' in 8 bits, and a float32 for each block of 256), divided by n unless ddp
     exchange      ddp t N' on several devices; zero2 and zero3 a bucket of 5e8 numbers b, zero3
                   1e9 gathered weights b more; fsdp2 2 b (embeddings + 2 layers): weights, gradients
     activations   m (P + C) (layers x kept + working), where one layer works with r 6 hidden +
@@ -118,7 +120,7 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
         weights=weights,
         copy=copy,
         gradients=gradients,
-        adam=2 * learning * trained / share,
+        adam=(2 * learning if recipe.optimizer == "adam" else _EIGHT_BITS) * trained / share,
         exchange=exchange,
         activations=recipe.pass_tokens * (shape.layers * kept + working),
         logits=size * min(recipe.pass_tokens * shape.vocabulary, HELD_LOGITS),

@@ -21,6 +21,7 @@ from rlcr.tasks import built_file, get_task, is_built_file
 from rlcr.tasks.plumbing.settings import checked
 from rlcr.training.recipes.settings import Recipe
 from rlcr.verify import VERIFIERS
+from rlcr.verify.own import check_own_name
 
 if TYPE_CHECKING:
     from rlcr.training.recipes import Resolved
@@ -53,6 +54,8 @@ def check_settings(recipe: Recipe) -> None:
     _check_device(recipe.device)
     _check_precision(recipe)
     _check_vllm(recipe)
+    if recipe.verifier is not None:
+        check_own_name(recipe.verifier)
     ranges = {
         "warm_up.confidence": recipe.warm_up and recipe.warm_up.confidence,
         "difficulty.keep": recipe.difficulty and recipe.difficulty.keep,
@@ -126,6 +129,26 @@ def check_micro_batch(recipe: Recipe, processes: int = 1) -> None:
         raise RlcrError(f"{error}: the nearest that fits is micro_batch={best}") from None
 
 
+def check_refill(recipe: Recipe, processes: int) -> None:
+    """Raise where groups cannot be drawn again: TRL gives all processes as many rows of vLLM."""
+    vllm = recipe.vllm
+    together = vllm is not None and (vllm.server is not None or vllm.tensor_parallel > 1)
+    if recipe.refill and processes > 1 and together:
+        raise RlcrError(
+            "refill: draws unlike numbers of completions for the processes, which one vLLM for several"
+            " of them cannot do: set refill=0, or vllm=null (each process has its own)"
+        )
+
+
+def check_code(recipe: Recipe, run_code: bool) -> None:
+    """Raise if the recipe names code of the user's own that nobody allowed to run."""
+    if recipe.verifier is not None and not run_code:
+        raise RlcrError(
+            f"verifier {recipe.verifier} is code of your own: --run-code (run_code=True in Python) lets this"
+            " recipe run it"
+        )
+
+
 def check_start(resolved: Resolved) -> None:
     """Raise if the recipe starts from another run's model and the user has not said where that is."""
     if resolved.model_missing:
@@ -167,6 +190,7 @@ def missing_packages(recipe: Recipe) -> list[str]:
     needed = {
         "vllm": recipe.sampler == "vllm",
         "peft": recipe.lora is not None,
+        "bitsandbytes": recipe.optimizer == "adam8bit",
         "tensorboard": "tensorboard" in recipe.report_to,
         "wandb": "wandb" in recipe.report_to,
         "trackio": "trackio" in recipe.report_to,

@@ -112,6 +112,8 @@ class Recipe(BaseModel):
     max_completion_tokens: Count = 1536
 
     # --- what it is rewarded for
+    #: A verifier of your own in place of the task's, ``my_module:function``; it runs only if allowed.
+    verifier: str | None = None
     reward: str
     weights: dict[str, float] = {}
     credit: Credit = "all"
@@ -132,6 +134,8 @@ class Recipe(BaseModel):
     entropy_until: Annotated[float, Field(gt=0, le=1)] = 1.0
 
     # --- optimiser
+    #: adam8bit keeps Adam's states in 8 bits (bitsandbytes): 2 bytes a weight instead of 8.
+    optimizer: Literal["adam", "adam8bit"] = "adam"
     lr: Annotated[float, Field(gt=0)]
     schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant_with_warmup"
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1

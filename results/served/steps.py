@@ -1,0 +1,152 @@
+"""What is done with the servers, and what must come of it. Each step returns what it found, or raises."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from openai import AsyncOpenAI, OpenAI
+from results.served.servers import FRONT, PORTS, PYTHON, ROOT, end, nginx, vllm
+
+import rlcr
+from rlcr.runs.store import FAILED, UNFINISHED, open_run
+from rlcr.tasks import load, write_problems
+from rlcr.training.measurements import read_updates
+
+PROBLEMS, SAMPLES = 100, 8
+_TOKENS = 80
+#: Of the recipe smollm2-rlcr.
+_CHAINS = {"dataset": "chain_sum", "min_terms": 2, "max_terms": 4, "min_digits": 1, "max_digits": 3}
+
+
+def evaluation(model: Path, work: Path) -> dict[str, Any]:
+    """`rlcr eval` on one server."""
+    with vllm(model, work, PORTS[0]):
+        process = start_eval(f"http://127.0.0.1:{PORTS[0]}/v1", work)
+        if process.wait():
+            raise SystemExit(f"rlcr eval ended with status {process.returncode}; see {work}")
+    return found_in(work / "run")
+
+
+def failover(model: Path, work: Path) -> dict[str, Any]:
+    """`rlcr eval` on two servers behind nginx; one is killed when half of the responses are there."""
+    with vllm(model, work, *PORTS) as servers, nginx(work) as url:
+        process = start_eval(url, work)
+        while (there := replies(work / "run")) < PROBLEMS * SAMPLES // 2:
+            if process.poll() is not None:
+                raise SystemExit(f"rlcr eval ended before half of it was there; see {work}")
+            time.sleep(0.2)
+        end(servers[PORTS[1]])
+        if process.wait():
+            raise SystemExit(f"rlcr eval ended with status {process.returncode}; see {work}")
+    lines = [line.split(maxsplit=2) for line in (work / "access.log").read_text().splitlines()]
+    posts = [(status, upstream) for status, *upstream in lines if status != "000"]
+    answered = Counter(" ".join(upstream).split(" ")[0].split(",")[-1] for _, upstream in posts)
+    retried = sum("," in " ".join(upstream) for _, upstream in posts)
+    return found_in(work / "run") | {
+        "killed_at": there,
+        "requests": len(posts),
+        "answered_by": dict(sorted(answered.items())),
+        "tried_again_by_nginx": retried,
+        "statuses": dict(Counter(status for status, _ in posts)),
+    }
+
+
+def asking(model: Path, work: Path) -> dict[str, Any]:
+    """`rlcr.ask` with the OpenAI client, in both its forms, and `rlcr ask`."""
+    question, settings = "What is 3 + 4?", {"method": "rlcr-short", "max_tokens": _TOKENS, "verifier": "math"}
+    with vllm(model, work, PORTS[0]):
+        url = f"http://127.0.0.1:{PORTS[0]}/v1"
+        client = OpenAI(base_url=url, api_key="none", timeout=3600)
+        one = rlcr.ask(client, question, **settings)
+        vote = rlcr.ask(client, question, samples=8, **settings)
+        early = rlcr.ask(client, question, samples=8, safety=0.95, **settings)
+        waiting = AsyncOpenAI(base_url=url, api_key="none", timeout=3600)
+        again = asyncio.run(rlcr.ask_async(waiting, question, **settings))
+        line = [sys.executable, "-m", "rlcr", "ask", question, "--model", url, "--method", "rlcr-short"]
+        line += ["--max-tokens", str(_TOKENS), "--verifier", "math", "--json"]
+        typed = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
+    assert one.samples == 1, one
+    assert vote.samples == 8, vote
+    assert 2 <= early.samples <= 8, early
+    for answer in (one, vote, early):
+        assert answer.text is not None, answer
+        assert answer.confidence is not None, answer
+        assert 0 <= answer.confidence <= 1, answer
+        assert sum(v.votes for v in answer.votes) <= answer.samples, answer
+        assert answer.tokens > 0, answer
+    # One greedy sample is the same however it is asked for.
+    assert again == one, (again, one)
+    assert typed == json.loads(json.dumps(asdict(one))), (typed, one)
+    return {"one": asdict(one), "vote": asdict(vote), "adaptive": asdict(early)}
+
+
+def training(model: Path, work: Path) -> dict[str, Any]:
+    """`rlcr train` with vLLM inside the trainer, in vLLM's environment (TRL and the rest installed there)."""
+    line = [str(PYTHON), "-m", "rlcr", "train", "smollm2-rlcr", f"model={model}", "warm_up=null"]
+    line += [
+        "sampler=vllm",
+        "vllm.memory=0.5",
+        "updates=2",
+        "prompts=2",
+        "group=4",
+        "size=20",
+        "eval_every=null",
+    ]
+    line += ["report_to=[]", "micro_batch=4", "lora.rank=8", "lr=1e-3", "--out", str(work / "run")]
+    settings = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "VLLM_CPU_KVCACHE_SPACE": "1"}
+    settings |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(line, cwd=work, env=settings, capture_output=True, text=True, check=False)
+    (work / "train.log").write_text(done.stdout + done.stderr)
+    if done.returncode:
+        raise SystemExit(f"rlcr train ended with status {done.returncode}; see {work / 'train.log'}")
+    names = ("update", "mismatch_mean", "mismatch_max", "mismatch_far", "importance_capped", "reward")
+    updates = read_updates(work / "run" / "updates.jsonl")
+    assert [update["update"] for update in updates] == [1, 2]
+    assert all(update["mismatch_mean"] is not None for update in updates)
+    return {"updates": [{name: update[name] for name in names} for update in updates]}
+
+
+def start_eval(url: str, work: Path) -> subprocess.Popen[bytes]:
+    """`rlcr eval` of sums, in a process of its own."""
+    write_problems(work / "sums.jsonl", load("gym", "test", size=PROBLEMS, **_CHAINS).problems)
+    line = [sys.executable, "-m", "rlcr", "eval", "--model", url, "--task", str(work / "sums.jsonl")]
+    line += ["--method", "rlcr-short", "--samples", str(SAMPLES), "--max-tokens", str(_TOKENS)]
+    line += ["--concurrency", "16", "--timeout", "3600", "--out", str(work / "run")]
+    with (work / "eval.log").open("wb") as log:
+        return subprocess.Popen(line, stdout=log, stderr=log)
+
+
+def replies(run: Path) -> int:
+    """How many responses have arrived."""
+    there = 0
+    for name in ("records.jsonl", UNFINISHED):
+        path = run / name
+        there += path.read_bytes().count(b"\n") if path.exists() else 0
+    return there
+
+
+def found_in(folder: Path) -> dict[str, Any]:
+    """Nothing is lost and nothing is there twice; and what came of it."""
+    run = open_run(folder)
+    records = list(run.records())
+    keys = {(record.id, record.sample) for record in records}
+    assert len(records) == len(keys) == PROBLEMS * SAMPLES, (len(records), len(keys))
+    assert not (folder / FAILED).exists(), "some samples failed"
+    (task,) = json.loads((folder / "results.json").read_text())["tasks"].values()
+    metrics = {name: task["metrics"][name]["value"] for name in ("accuracy", "ece", "brier")}
+    tokens = sum(record.tokens for record in records)
+    return {"records": len(records), "different": len(keys), "tokens": tokens, **metrics}
+
+
+STEPS = {"eval": evaluation, "ask": asking, "failover": failover, "train": training}
+
+assert FRONT not in PORTS
