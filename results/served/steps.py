@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -17,6 +18,8 @@ from openai import AsyncOpenAI, OpenAI
 from results.served.servers import FRONT, PORTS, PYTHON, ROOT, end, nginx, vllm
 
 import rlcr
+from rlcr.asking import Settings
+from rlcr.problem import Problem
 from rlcr.runs.store import FAILED, UNFINISHED, open_run
 from rlcr.tasks import load, write_problems
 from rlcr.training.measurements import read_updates
@@ -40,40 +43,51 @@ def failover(model: Path, work: Path) -> dict[str, Any]:
     """`rlcr eval` on two servers behind nginx; one is killed when half of the responses are there."""
     with vllm(model, work, *PORTS) as servers, nginx(work) as url:
         process = start_eval(url, work)
-        while (there := replies(work / "run")) < PROBLEMS * SAMPLES // 2:
+        while replies(work / "run") < PROBLEMS * SAMPLES // 2:
             if process.poll() is not None:
                 raise SystemExit(f"rlcr eval ended before half of it was there; see {work}")
             time.sleep(0.2)
         end(servers[PORTS[1]])
         if process.wait():
             raise SystemExit(f"rlcr eval ended with status {process.returncode}; see {work}")
-    lines = [line.split(maxsplit=2) for line in (work / "access.log").read_text().splitlines()]
-    posts = [(status, upstream) for status, *upstream in lines if status != "000"]
-    answered = Counter(" ".join(upstream).split(" ")[0].split(",")[-1] for _, upstream in posts)
-    retried = sum("," in " ".join(upstream) for _, upstream in posts)
-    return found_in(work / "run") | {
-        "killed_at": there,
-        "requests": len(posts),
-        "answered_by": dict(sorted(answered.items())),
-        "tried_again_by_nginx": retried,
-        "statuses": dict(Counter(status for status, _ in posts)),
+    return found_in(work / "run") | who_answered(work / "access.log")
+
+
+def who_answered(log: Path) -> dict[str, Any]:
+    """From nginx's log, a line for each request: status, the servers that were tried, what each answered."""
+    requests = []
+    for line in log.read_text().splitlines():
+        status, *rest = line.split()
+        requests.append((status, [server.rstrip(",") for server in rest[: len(rest) // 2]]))
+    tried_again = [number for number, (_, servers) in enumerate(requests) if len(servers) > 1]
+    return {
+        "requests": len(requests),
+        "answered_before_the_first_failure": tried_again[0] if tried_again else None,
+        "tried_again_by_nginx": len(tried_again),
+        "answered_by": dict(sorted(Counter(servers[-1] for _, servers in requests).items())),
+        "statuses": dict(Counter(status for status, _ in requests)),
     }
 
 
 def asking(model: Path, work: Path) -> dict[str, Any]:
     """`rlcr.ask` with the OpenAI client, in both its forms, and `rlcr ask`."""
-    question, settings = "What is 3 + 4?", {"method": "rlcr-short", "max_tokens": _TOKENS, "verifier": "math"}
     with vllm(model, work, PORTS[0]):
-        url = f"http://127.0.0.1:{PORTS[0]}/v1"
-        client = OpenAI(base_url=url, api_key="none", timeout=3600)
-        one = rlcr.ask(client, question, **settings)
-        vote = rlcr.ask(client, question, samples=8, **settings)
-        early = rlcr.ask(client, question, samples=8, safety=0.95, **settings)
-        waiting = AsyncOpenAI(base_url=url, api_key="none", timeout=3600)
-        again = asyncio.run(rlcr.ask_async(waiting, question, **settings))
-        line = [sys.executable, "-m", "rlcr", "ask", question, "--model", url, "--method", "rlcr-short"]
-        line += ["--max-tokens", str(_TOKENS), "--verifier", "math", "--json"]
-        typed = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
+        return ask_server(f"http://127.0.0.1:{PORTS[0]}/v1")
+
+
+def ask_server(url: str) -> dict[str, Any]:
+    """One sample, a vote of 8, one that stops early; and the first in two other ways."""
+    question = "What is 3 + 4?"
+    settings: Settings = {"method": "rlcr-short", "max_tokens": _TOKENS, "verifier": "math"}
+    client = OpenAI(base_url=url, api_key="none", timeout=3600)
+    one = rlcr.ask(client, question, **settings)
+    vote = rlcr.ask(client, question, samples=8, **settings)
+    early = rlcr.ask(client, question, samples=8, safety=0.95, **settings)
+    waiting = AsyncOpenAI(base_url=url, api_key="none", timeout=3600)
+    again = asyncio.run(rlcr.ask_async(waiting, question, **settings))
+    line = [sys.executable, "-m", "rlcr", "ask", question, "--model", url, "--method", "rlcr-short"]
+    line += ["--max-tokens", str(_TOKENS), "--verifier", "math", "--json"]
+    typed = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
     assert one.samples == 1, one
     assert vote.samples == 8, vote
     assert 2 <= early.samples <= 8, early
@@ -91,25 +105,37 @@ def asking(model: Path, work: Path) -> dict[str, Any]:
 
 def training(model: Path, work: Path) -> dict[str, Any]:
     """`rlcr train` with vLLM inside the trainer, in vLLM's environment (TRL and the rest installed there)."""
-    line = [str(PYTHON), "-m", "rlcr", "train", "smollm2-rlcr", f"model={model}", "warm_up=null"]
+    rng = random.Random(0)
+    pairs = [(rng.randrange(100), rng.randrange(100)) for _ in range(20)]
+    sums = [
+        Problem(f"sum/{n}", f"What is {a} + {b}?", (str(a + b),), "math") for n, (a, b) in enumerate(pairs)
+    ]
+    write_problems(work / "sums.jsonl", sums)
+    line = [str(PYTHON), "-m", "rlcr", "train", "smollm2-rlcr", f"model={model}", "warm_up=null", "size=20"]
+    line += [f"task={work / 'sums.jsonl'}", "task_settings=null", "sampler=vllm", "vllm.memory=0.5"]
     line += [
-        "sampler=vllm",
-        "vllm.memory=0.5",
         "updates=2",
         "prompts=2",
         "group=4",
-        "size=20",
+        "micro_batch=4",
+        "lora.rank=8",
+        "lr=1e-3",
         "eval_every=null",
     ]
-    line += ["report_to=[]", "micro_batch=4", "lora.rank=8", "lr=1e-3", "--out", str(work / "run")]
+    line += ["report_to=[]", "--out", str(work / "run")]
     settings = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "VLLM_CPU_KVCACHE_SPACE": "1"}
-    settings |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "HF_HUB_OFFLINE": "1"}
+    settings["HF_HUB_OFFLINE"] = "1"
     done = subprocess.run(line, cwd=work, env=settings, capture_output=True, text=True, check=False)
     (work / "train.log").write_text(done.stdout + done.stderr)
     if done.returncode:
         raise SystemExit(f"rlcr train ended with status {done.returncode}; see {work / 'train.log'}")
+    return trained(work / "run")
+
+
+def trained(run: Path) -> dict[str, Any]:
+    """Both updates compared sampler and trainer."""
     names = ("update", "mismatch_mean", "mismatch_max", "mismatch_far", "importance_capped", "reward")
-    updates = read_updates(work / "run" / "updates.jsonl")
+    updates = read_updates(run / "updates.jsonl")
     assert [update["update"] for update in updates] == [1, 2]
     assert all(update["mismatch_mean"] is not None for update in updates)
     return {"updates": [{name: update[name] for name in names} for update in updates]}
@@ -126,12 +152,9 @@ def start_eval(url: str, work: Path) -> subprocess.Popen[bytes]:
 
 
 def replies(run: Path) -> int:
-    """How many responses have arrived."""
-    there = 0
-    for name in ("records.jsonl", UNFINISHED):
-        path = run / name
-        there += path.read_bytes().count(b"\n") if path.exists() else 0
-    return there
+    """How many replies have arrived: they are kept here until the run is finished."""
+    path = run / UNFINISHED
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def found_in(folder: Path) -> dict[str, Any]:
