@@ -1,8 +1,9 @@
-"""`rlcr`, with a vLLM on the CPU that keeps its weights as they are: `python -m results.served.unpacked train …`.
+"""`rlcr` with a vLLM on the CPU that keeps its weights: `python -m results.served.unpacked train …`.
 
-On a CPU vLLM packs the weights of its linear layers for its own products and drops the originals, so that new
-ones cannot be put in their place: TRL's first hand-over of weights ends with "'Parameter' object has no attribute
-'weight_loader'". On GPUs it does not pack. Here the layers use torch's product instead, and all else is vLLM's.
+On a CPU vLLM packs the weights of its linear layers for its own products and drops the originals, so that
+others cannot be put in their place: TRL's first hand-over of weights ends with "'Parameter' object has no
+attribute 'weight_loader'". On GPUs it does not pack. Here these layers use torch's product instead, and all
+else is vLLM's.
 """
 
 from __future__ import annotations
