@@ -173,6 +173,8 @@ class Recipe(BaseModel):
     #: Truncated importance sampling: the greatest weight by which a token's gradient is corrected for the
     #: sampler's other probabilities. None for no correction; auto is 2 where vLLM samples, else none.
     importance_cap: Annotated[float, Field(gt=0)] | Literal["auto"] | None = "auto"
+    #: Tokens that the cache of this library's sampler may hold; None for what half of the free memory holds.
+    sampler_tokens: Count | None = None
 
     # --- what is kept and watched
     save_every: Count = 60
