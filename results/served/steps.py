@@ -18,7 +18,6 @@ from openai import AsyncOpenAI, OpenAI
 from results.served.servers import FRONT, PORTS, PYTHON, ROOT, end, nginx, vllm
 
 import rlcr
-from rlcr.asking import Settings
 from rlcr.problem import Problem
 from rlcr.runs.store import FAILED, UNFINISHED, open_run
 from rlcr.tasks import load, write_problems
@@ -78,7 +77,7 @@ def asking(model: Path, work: Path) -> dict[str, Any]:
 def ask_server(url: str) -> dict[str, Any]:
     """One sample, a vote of 8, one that stops early; and the first in two other ways."""
     question = "What is 3 + 4?"
-    settings: Settings = {"method": "rlcr-short", "max_tokens": _TOKENS, "verifier": "math"}
+    settings: dict[str, Any] = {"method": "rlcr-short", "max_tokens": _TOKENS, "verifier": "math"}
     client = OpenAI(base_url=url, api_key="none", timeout=3600)
     one = rlcr.ask(client, question, **settings)
     vote = rlcr.ask(client, question, samples=8, **settings)

@@ -79,7 +79,7 @@ def grpo_step(
                 if by_expectation:
                     assert row.digit_rewards is not None
                     p_D = logps_TV[t, list(row.digit_rewards)].exp()
-                    rewards_D = torch.tensor(list(row.digit_rewards.values())).to(p_D)
+                    rewards_D = torch.tensor(list(row.digit_rewards.values()), dtype=torch.float64).to(p_D)
                     rewards_D = rewards_D - confidence_entropy * p_D.detach().log()
                     expectations.append(-(p_D * (rewards_D - (p_D @ rewards_D / p_D.sum()).detach())).sum())
                 loss = loss + entropy * (logps_TV[t].exp() * logps_TV[t]).sum()

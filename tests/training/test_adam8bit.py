@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -30,7 +31,7 @@ def test_it_says_what_is_missing() -> None:
 @pytest.mark.skipif(not INSTALLED, reason="needs bitsandbytes")
 def test_its_states_have_eight_bits(tmp_path: Path) -> None:
     trainer = update(SETTINGS, MIXED, tmp_path).trainer
-    optimizer = getattr(trainer.optimizer, "optimizer", trainer.optimizer)
+    optimizer: Any = getattr(trainer.optimizer, "optimizer", trainer.optimizer)
     large = [state for p, state in optimizer.state.items() if p.numel() >= 4096]
     assert large
     assert all(state["state1"].dtype == state["state2"].dtype == torch.uint8 for state in large)

@@ -156,7 +156,8 @@ class CalibrationTrainer(GRPOTrainer):
     def _sample_with_vllm(self, batch: Batch) -> Iterator[Drawn]:
         """With vLLM as TRL has it, which gives it the weights first, from the tokens that ours would read."""
         prompts = [example.prompt.ids.tolist() for example in batch.examples]
-        completions, logps = self._generate_single_turn(prompts, None, {}, self.num_generations)
+        drawn: Any = self._generate_single_turn(prompts, None, {}, self.num_generations)
+        completions, logps = drawn
         for row, (ids, logps_T) in enumerate(zip(completions, logps, strict=True)):
             yield Drawn(row, list(ids), logps_T)
 

@@ -45,8 +45,8 @@ class Mismatch(NamedTuple):
     @staticmethod
     def of(parts: Iterable[Mismatch]) -> Mismatch:
         """All of them together."""
-        *sums, furthest = zip(Mismatch(), *parts, strict=True)
-        return Mismatch(*map(sum, sums), max(furthest))
+        compared, apart, far, capped, furthest = zip(Mismatch(), *parts, strict=True)
+        return Mismatch(sum(compared), sum(apart), sum(far), sum(capped), max(furthest))
 
     def numbers(self, cap: float | None) -> dict[str, float | None]:
         """What is logged of an update; None where nothing was compared."""

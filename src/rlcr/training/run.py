@@ -271,6 +271,7 @@ def dataset(examples: Sequence[Example]) -> Dataset:
 def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
     """A recipe in TRL's words."""
     device, vllm = device_of(recipe), recipe.vllm or Vllm()
+    optimizer: dict[str, Any] = {"optim": "adamw_bnb_8bit"} if recipe.optimizer == "adam8bit" else {}
     return GRPOConfig(
         output_dir=str(out / CHECKPOINTS),
         # A step of the loop is a whole update: the loss cuts it into passes.
@@ -284,7 +285,7 @@ def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
         scale_rewards="none",
         beta=recipe.kl,
         mask_truncated_completions=recipe.mask_truncated,
-        **({"optim": "adamw_bnb_8bit"} if recipe.optimizer == "adam8bit" else {}),
+        **optimizer,
         learning_rate=recipe.lr,
         lr_scheduler_type=recipe.schedule,
         warmup_steps=0 if recipe.schedule == "constant" else recipe.warmup,
