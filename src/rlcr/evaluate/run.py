@@ -66,20 +66,22 @@ def evaluate(
     sampler: Sampler | None = None,
     task_sets: Sequence[TaskSet] | None = None,
     watch: Callable[[int, int], Watch] | None = None,
+    own: Mapping[str, Verifier] | None = None,
 ) -> Results:
     """Evaluate a model and write its run folder.
 
     ``access`` says how to reach the model; a ``sampler`` is used instead of opening ``settings.model``, and
     ``task_sets`` instead of loading ``settings.tasks``. With ``resume`` an interrupted run is continued;
     completions that failed are asked for again only with ``retry_failed``. ``watch(done, total)`` makes the
-    observer of the run, such as :class:`rlcr.evaluate.progress.RunProgress`.
+    observer of the run, such as :class:`rlcr.evaluate.progress.RunProgress`. ``own`` are verifiers of yours,
+    by the names that the problems have for them (:mod:`rlcr.verify.own`).
     """
     if retry_failed and not resume:
         raise RlcrError("--retry-failed is for a run that is there: give --resume as well")
     asked = Asked.of(settings, access or Access())
     models = _Models(Typed(settings.model), Typed(settings.judge) if settings.judge else None, sampler)
     begun = open_run(Path(out)) if resume else None
-    return _evaluate(asked, Path(out), models, begun, retry_failed, data_dir, task_sets, watch)
+    return _evaluate(asked, Path(out), models, begun, retry_failed, data_dir, task_sets, watch, own)
 
 
 def continue_run(
@@ -125,6 +127,7 @@ def _evaluate(
     data_dir: Path | str | None,
     task_sets: Sequence[TaskSet] | None,
     watch: Callable[[int, int], Watch] | None,
+    own: Mapping[str, Verifier] | None = None,
 ) -> Results:
     """Everything that can be refused is refused before data is loaded, and the rest before the model is."""
     settings = asked.settings
@@ -171,6 +174,7 @@ def _evaluate(
                 samples=settings.samples,
                 grading=settings.grading,
                 judge=open_judge(judging) if judging else None,
+                own=own,
                 task_of={problem.id: task.task for task in task_sets for problem in task.problems},
             )
             if rule := settings.rule():

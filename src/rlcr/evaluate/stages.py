@@ -66,6 +66,8 @@ class Evaluation:
     """The number of samples after each round of questions to a server; none is one round with all of them."""
     grading: Grading = "strict"
     judge: Verifier | None = None
+    own: Mapping[str, Verifier] | None = None
+    """Verifiers of the user, by their names."""
     task_of: Mapping[str, str] = field(default_factory=dict)
     """The task of each problem, by its id."""
 
@@ -338,7 +340,8 @@ class _Session:
         ready, self._ready = self._ready, []
         raw = [_sampled(draft, self._evaluation) for draft in ready]
         problems = [draft.problem for draft in ready]
-        records = grade(raw, problems, self._evaluation.grading, self._evaluation.judge)
+        how = self._evaluation
+        records = grade(raw, problems, how.grading, how.judge, how.own)
         self._records.write(records)
         self._done |= {draft.key for draft in ready}
         if self._watch and records:

@@ -2,7 +2,9 @@
 
 ``updates.jsonl`` in the run's folder has one JSON object a line. :func:`measure_update` gives what the
 rollouts tell; the trainer adds what only it knows (update, epoch, seconds, lr, loss, grad_norm, entropy,
-entropy_bonus, kl, and learned_from: the completions with an advantage, without which nothing was taught).
+entropy_bonus, kl, how far sampler and trainer are apart (:mod:`rlcr.training.mismatch`), and learned_from:
+the completions with an advantage, without which nothing was taught; and refilled_groups: how many groups
+made room for others, so that the numbers below are of what was learned from, not of a fair draw of problems).
 
 Differs from evaluation: completions are sampled at the training temperature and read strictly, and there
 are no intervals. Values of one update are noisy, and the trend over many is what counts.
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rlcr.errors import RlcrError
 from rlcr.metrics import auroc, brier, ece
@@ -128,13 +130,16 @@ def _spread(stated: Sequence[float]) -> dict[str, float | int | None]:
 
 
 def _zero_variance(rollouts: Sequence[Rollout], group: int) -> float | None:
-    if not rollouts:
-        return None
+    return float(equal_groups(rollouts, group).mean()) if rollouts else None
+
+
+def equal_groups(rollouts: Sequence[Rollout], group: int) -> NDArray[np.bool_]:
+    """Of each group, whether all its rewards are equal, so that nothing can be learned from it."""
     # A group with one reward or none has nothing to compare either: the difference is 0 or -inf.
     rewards_PG = [[r.reward for r in rollouts[i : i + group]] for i in range(0, len(rollouts), group)]
     high_P = np.array([[-math.inf if r is None else r for r in row] for row in rewards_PG]).max(axis=1)
     low_P = np.array([[math.inf if r is None else r for r in row] for row in rewards_PG]).min(axis=1)
-    return float((high_P - low_P <= _EQUAL).mean())
+    return high_P - low_P <= _EQUAL
 
 
 def _mean(values: ArrayLike) -> float | None:
