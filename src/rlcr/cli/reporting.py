@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rlcr.report import page
+from rlcr.terminal import say
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of `rlcr eval` or `rlcr train`.")]
 TrainedOn = Annotated[
@@ -31,10 +32,10 @@ def report(
     """One page that shows runs: tables, figures, and the answers themselves. Reads files only."""
     written = page.write_report(runs, out, figures=figures, trained_on=named_tasks(trained_on))
     for note in written.notes:
-        print(f"note: {note}", file=sys.stderr)
-    print(out)
+        say(f"note: {note}", file=sys.stderr)
+    say(out)
     if figures:
-        print(figures)
+        say(figures)
 
 
 def named_tasks(trained_on: str | None) -> tuple[str, ...]:

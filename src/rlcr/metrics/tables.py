@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rlcr.metrics.bootstrap import Estimate
+from rlcr.terminal import visible
 
 Better = Literal["", "up", "down"]
 #: What a table says of a number or of a run: the word that is shown.
@@ -239,7 +240,7 @@ def _piped(cells: Sequence[str]) -> str:
 
 
 def _markdown(text: str, bold: bool = False) -> str:
-    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", " ".join(text.split()))
+    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", " ".join(visible(text).split()))
     text = re.sub(r"&(?=#?\w+;)", "&amp;", text)
     # Brackets are those of intervals, unless they make a link.
     text = text if "](" in text else text.replace("\\[", "[").replace("\\]", "]")
@@ -289,7 +290,7 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def _latex(text: str, bold: bool = False) -> str:
-    text = "".join(_LATEX.get(c, c) for c in " ".join(text.split()))
+    text = "".join(_LATEX.get(c, c) for c in " ".join(visible(text).split()))
     return rf"\textbf{{{text}}}" if bold else text
 
 
@@ -320,6 +321,6 @@ def csv_text(table: Table) -> str:
 
 
 def _plain(text: str) -> str:
-    # A spreadsheet takes such a cell for a formula.
-    formula = text.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
-    return f"'{text}" if formula else text
+    # A spreadsheet takes such a cell for a formula, some also behind spaces.
+    text = " ".join(visible(text).split()) if text != text.strip() or not text.isprintable() else text
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
