@@ -94,6 +94,11 @@ class RecordColumns:
         return np.lexsort((self.sample, question[self.question], task[self.task]))
 
 
+def labels_of(question: Ints) -> list[int] | None:
+    """The questions that are drawn; None where each has one answer: rows are drawn then, in less memory."""
+    return question.tolist() if len(np.unique(question)) < len(question) else None
+
+
 def _ranks(names: tuple[str, ...]) -> Ints:
     """The place of each name among them all, sorted."""
     ranks = np.empty(len(names), np.int32)
