@@ -59,3 +59,5 @@ class Fault:
     what: str
     trials: int
     prepare: Callable[[Path], AbstractContextManager[Trial]]
+    torch: bool = False
+    """Whether its commands take torch and what is built on it."""

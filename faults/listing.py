@@ -1,8 +1,11 @@
 """All faults by their names, in the order of the table."""
 
-from faults import kills
+from faults import damage, disk, kills, meanwhile
 from faults.fault import Fault
 
 FAULTS: dict[str, Fault] = {
     **kills.FAULTS,
+    **damage.FAULTS,
+    **disk.FAULTS,
+    **meanwhile.FAULTS,
 }

@@ -19,8 +19,9 @@ from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.evaluate.grade import grade
 from rlcr.evaluate.results import load_results
 from rlcr.problem import Problem
+from rlcr.runs.lines import Appender
 from rlcr.runs.record import from_cells, to_line
-from rlcr.runs.store import Appender, Run, create_run, locked
+from rlcr.runs.store import Run, create_run, locked
 
 
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path) -> None:

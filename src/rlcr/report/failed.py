@@ -8,8 +8,9 @@ from pathlib import Path
 
 from rlcr.errors import RlcrError
 from rlcr.report.fields import read_objects
+from rlcr.runs.lines import read_lines
 from rlcr.runs.record import Key
-from rlcr.runs.store import FAILED, UNFINISHED, read_lines
+from rlcr.runs.store import FAILED, UNFINISHED
 
 
 def count_failed(folder: Path, records: Iterable[Key], first: float, notes: list[str]) -> int:
@@ -25,7 +26,7 @@ def count_failed(folder: Path, records: Iterable[Key], first: float, notes: list
             key = line["id"], line["sample"]
             if key not in answered and not key[1] >= first:
                 reasons[key] = str(line["reason"])
-    except (RlcrError, UnicodeDecodeError, KeyError, TypeError):
+    except (RlcrError, KeyError, TypeError):
         notes.append(f"{FAILED}: holds a line that is no failure; the rest of it is not counted")
     if reasons:
         counts = "; ".join(

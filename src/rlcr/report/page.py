@@ -21,7 +21,8 @@ from rlcr.report import artefacts, charts, columns, curves, numbers, plots, samp
 from rlcr.report.fields import number_of
 from rlcr.report.reading import EvalRun, ReportInput, TrainingRun, read_runs
 from rlcr.report.shapes import PALETTE, Figure, data_of
-from rlcr.runs.store import COMPARISON, write_whole
+from rlcr.runs.lines import write_whole
+from rlcr.runs.store import COMPARISON
 
 _HERE = Path(__file__).parent / "page"
 _MOST_DATA_ROWS = 2000

@@ -7,7 +7,6 @@ holds nothing of a run is an error.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from array import array
@@ -34,8 +33,9 @@ from rlcr.report.fields import (
     verdict_code,
 )
 from rlcr.report.trainings import read_updates, training_warnings
+from rlcr.runs.lines import cells_of
 from rlcr.runs.stamps import DERIVED, RecordsHash, why_stale
-from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN, check_format
+from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN, check_format, graded_now
 from rlcr.tasks import built_file, is_built_file
 
 Floats = NDArray[np.float64]
@@ -138,7 +138,7 @@ class EvalRun:
         """The whole record of a row, from the file."""
         with open(self.folder / RECORDS, "rb") as file:
             file.seek(int(self.rows.offset[row]))
-            return json.loads(file.readline())
+            return cells_of(file.readline())[0]
 
     def problems(self, wanted: set[str]) -> dict[str, dict[str, Any]]:
         """The problems of these ids, as far as the run kept them."""
@@ -281,11 +281,12 @@ def _read_eval(folder: Path, label: str) -> EvalRun:
     advice = "finish the run with --resume, or `rlcr rescore` it"
     results = _results(read_json(folder / RESULTS, notes, advice))
     # "graded" holds what rescoring changed.
-    settings = mapping_of(run.get("settings")) | mapping_of(run.get("graded"))
+    graded = graded_now(folder, run)
+    settings = mapping_of(run.get("settings")) | graded
     settings = settings or mapping_of((results or {}).get("settings"))
     # Later rounds of an adaptive run are of hard questions alone: as in its results, they are left out.
     first = number_of(mapping_of(settings.get("adaptive")).get("first"))
-    records = RecordsHash(mapping_of(run.get("graded")).get("grading"))
+    records = RecordsHash(graded.get("grading"))
     rows = _read_rows(folder / RECORDS, notes, first, records)
     names = (rows.ids[question] for question in rows.question)
     answered = list(zip(names, rows.sample.tolist(), strict=True))
@@ -379,7 +380,8 @@ def _read_rows(path: Path, notes: list[str], samples: float, seen: RecordsHash) 
         floats["tokens"].append(number_of(record.get("tokens")))
     if unreadable:
         notes.append(
-            f"{path.name}: {unreadable:,} lines are not records (the first is line {first}); left out"
+            f"{path.name}: {unreadable:,} lines are damaged (the first is line {first}); left out, and"
+            " `rlcr eval … --resume` makes them again"
         )
     if path.exists() and not ids:
         notes.append(f"{path.name} has no record yet")
