@@ -119,17 +119,19 @@ def _finished(folder: Path) -> Iterator[Trial]:
             if status == 0 and output == before[1] and not fault:
                 outcome.count("not touched by it")
             else:
-                _named(path, f"{how}, {command[0]}", fault, errors, outcome)
+                _named(path, f"{how}, {command[0]}", fault, f"{output}\n{errors}".strip(), outcome)
         return outcome
 
     yield trial
 
 
 def _named(path: Path, how: str, fault: str, said: str, outcome: Outcome) -> None:
-    """Count damage that was named; anything else is wrong."""
+    """Count damage that was named, in an error or in what is printed; anything else is wrong."""
     # A file that lost whole lines, and nothing else, is one of a run that is not finished.
     if fault or not (path.name in said or (path.name == "records.jsonl" and "unfinished" in said)):
-        outcome.fail(f"{path.name}, {how}: {fault or said or 'other numbers, and not a word'}")
+        outcome.fail(
+            f"{path.name}, {how}: {fault or 'other numbers, and the file is not named'}: {said[-200:]}"
+        )
     else:
         outcome.count("named")
 

@@ -292,7 +292,7 @@ def test_a_run_of_another_format_is_refused_in_one_line(tmp_path: Path, stored: 
     ):
         result = CliRunner().invoke(app, command)
         assert isinstance(result.exception, RlcrError)
-        assert f"a run of format {stored or 1}, and this version of rlcr reads format 2" in str(
+        assert f"a run of format {stored or 1}, and this version of rlcr reads format 3" in str(
             result.exception
         )
 

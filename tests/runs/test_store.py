@@ -88,7 +88,7 @@ def test_replies_that_became_records_are_not_parsed(tmp_path: Path) -> None:
 
 def test_broken_results_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text('{"tasks": ')
-    with pytest.raises(RlcrError, match="not whole JSON; `rlcr rescore .*` writes it again"):
+    with pytest.raises(RlcrError, match="results.json: not JSON: .*; `rlcr rescore .*` writes it again"):
         load_results(tmp_path)
 
 

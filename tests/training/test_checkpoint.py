@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.tiny import writing_model, writing_tokenizer
 from tests.training.tiny_recipe import RECIPE
 
 import rlcr
+from rlcr.errors import RlcrError
 from rlcr.training.checkpoint import last_whole, why_damaged
 
 
@@ -56,7 +58,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "model.safetensors is missing": lambda checkpoint: (checkpoint / "model.safetensors").unlink(),
     "pytorch_model.bin does not belong to it": lambda checkpoint: (checkpoint / "pytorch_model.bin").touch(),
     "it was written after update 4": copy_the_older,
-    "whole does not say": lambda checkpoint: (checkpoint / "whole").write_text(""),
+    "whole does not say": lambda checkpoint: (checkpoint / "whole").write_text('{"step": 6'),
 }
 
 
@@ -78,6 +80,12 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(
     flip(checkpoints / "checkpoint-4" / "optimizer.pt")
     assert last_whole(checkpoints) is None
     assert "no other checkpoint is whole" in caplog.text
+
+
+def test_a_checkpoint_of_an_earlier_version_is_taken_as_it_is(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished / "checkpoints", tmp_path / "checkpoints")
+    (tmp_path / "checkpoints" / "checkpoint-6" / "whole").write_text("")
+    assert last_whole(tmp_path / "checkpoints") == tmp_path / "checkpoints" / "checkpoint-6"
 
 
 def test_training_goes_on_from_the_one_before_to_the_same_weights(finished: Path, tmp_path: Path) -> None:
@@ -113,3 +121,22 @@ def test_the_last_two_are_kept_whatever_the_clock_says(finished: Path, tmp_path:
     assert (run / "model/model.safetensors").read_bytes() == (
         finished / "model/model.safetensors"
     ).read_bytes()
+
+
+def test_a_full_disk_is_one_line_and_training_goes_on_later(finished: Path, tmp_path: Path) -> None:
+    recipe, run = str(finished.parent / "mine.yaml"), tmp_path / "run"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Room for the log of the updates, and not for weights.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
+    try:
+        with pytest.raises(
+            RlcrError, match=r"checkpoint-2: cannot be written: .*make room and --resume"
+        ) as told:
+            rlcr.train(recipe, out=run)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(str(told.value).splitlines()) == 1
+    assert not list((run / "checkpoints").glob("checkpoint-*"))
+    rlcr.train(recipe, out=run, resume=True)
+    weights = "model/model.safetensors"
+    assert (run / weights).read_bytes() == (finished / weights).read_bytes()

@@ -129,7 +129,10 @@ def _last_whole(folder: Path) -> Path | None:
 def why_damaged(checkpoint: Path) -> str:
     """What does not fit the hashes in a checkpoint; empty where everything does."""
     try:
-        marker = json.loads((checkpoint / _WHOLE).read_bytes())
+        content = (checkpoint / _WHOLE).read_bytes()
+        if not content:
+            return ""  # of an earlier version, which wrote no hashes
+        marker = json.loads(content)
         step, hashes = marker["step"], dict(marker["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return f"{_WHOLE} does not say which files belong to it"
