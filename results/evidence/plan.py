@@ -23,7 +23,7 @@ TASKS = ROOT / "tasks"
 OUTCOMES = Path("results/evidence/outcomes")
 #: Trained on; all of them are evaluated.
 TRAINED = ("chains", "reading")
-FAMILIES = ("chains", "backward", "reading")
+FAMILIES = ("chains", "letters", "reading")
 START = ROOT / "start" / "model"
 #: The longest response, and so much of it is a long chain.
 MAX_TOKENS = 80
@@ -37,7 +37,7 @@ LEARNED_FROM = 600
 #: How a variant differs from its recipe, which is RLCR.
 VARIANTS: dict[str, tuple[str, ...]] = {
     # The same tags, of which only the answer is rewarded: the confidence is stated, and free to drift.
-    "rlvr": ("weights.calibration=0", "credit=all"),
+    "rlvr": ("weights.calibration=0", "credit=all", "confidence_entropy=0"),
     "rlcr": (),
     # As the paper has it: the whole reward on every token.
     "rlcr-all": ("credit=all",),

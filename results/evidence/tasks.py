@@ -8,8 +8,8 @@ solutions that `rlcr warm-up` teaches: every run starts from one model, which kn
 
 chains     2 to 4 terms of 1 to 3 digits are added and subtracted (reasoning-gym's ``chain_sum``); worked out
            one partial sum a line.
-backward   a word of 3 to 7 letters is spelled backward (reasoning-gym's ``spell_backward``); worked out
-           letter by letter.
+letters    how often a letter occurs in 2 to 5 words (reasoning-gym's ``letter_counting``); worked out word by
+           word.
 reading    a question of HotpotQA with one sentence. In half of the problems it holds the answer, in the other
            half it is another sentence of the question's paragraphs: a reader can know that it does not know.
            Worked out by quoting, or by saying that the text does not say. Needs the data, in the folder
@@ -25,7 +25,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -45,7 +45,7 @@ WARM_UP = "warm-up"
 SPLITS = ("test", "validation", WARM_UP, "train")
 Sizes = Mapping[str, int]
 CHAINS_SIZES: Sizes = {"test": 400, "validation": 200, "warm-up": 800, "train": 4000}
-BACKWARD_SIZES: Sizes = {"test": 200, "validation": 200, "warm-up": 300, "train": 0}
+LETTERS_SIZES: Sizes = {"test": 200, "validation": 200, "warm-up": 300, "train": 0}
 READING_SIZES: Sizes = {"test": 300, "validation": 200, "warm-up": 400, "train": 800}
 
 
@@ -76,18 +76,10 @@ def chains(sizes: Sizes, data_dir: Path | None = None) -> Splits:
     return _gym("chains", "chain_sum", settings, "math", _partial_sums, sizes)
 
 
-def backward(sizes: Sizes, data_dir: Path | None = None) -> Splits:
-    """Words spelled backward: those of three letters, since the model is hardly ever right on longer ones.
-
-    The form is taught with words of up to seven letters.
-    """
-
-    def drawn(longest: int, without: Iterable[Worked] = ()) -> Splits:
-        settings = {"min_word_len": 3, "max_word_len": longest}
-        return _gym("backward", "spell_backward", settings, "exact", _letters, sizes, without)
-
-    taught = drawn(7)[WARM_UP]
-    return drawn(3, taught) | {WARM_UP: taught}
+def letters(sizes: Sizes, data_dir: Path | None = None) -> Splits:
+    """A letter counted in a few words."""
+    settings = {"min_words": 2, "max_words": 5}
+    return _gym("letters", "letter_counting", settings, "math", _counts, sizes)
 
 
 def _gym(
@@ -97,9 +89,8 @@ def _gym(
     verifier: str,
     work_out: Callable[[Mapping[str, Any]], str],
     sizes: Sizes,
-    without: Iterable[Worked] = (),
 ) -> Splits:
-    seen = {same_question_key(one.problem.question) for one in without}
+    seen: set[str] = set()
     splits: Splits = {}
     for split in SPLITS:
         drawn: list[Worked] = []
@@ -129,8 +120,9 @@ def _partial_sums(metadata: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _letters(metadata: Mapping[str, Any]) -> str:
-    return " ".join(metadata["word"])
+def _counts(metadata: Mapping[str, Any]) -> str:
+    letter = metadata["target_letter"]
+    return ", ".join(f"{word} {word.lower().count(letter)}" for word in metadata["span"])
 
 
 # --- reading ----------------------------------------------------------------------------------------
@@ -255,7 +247,7 @@ def _quote(sentence: str, answer: str) -> str:
 
 FAMILIES: dict[str, tuple[Callable[[Sizes, Path | None], Splits], Sizes]] = {
     "chains": (chains, CHAINS_SIZES),
-    "backward": (backward, BACKWARD_SIZES),
+    "letters": (letters, LETTERS_SIZES),
     "reading": (reading, READING_SIZES),
 }
 

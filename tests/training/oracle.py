@@ -38,6 +38,7 @@ def grpo_step(
     credit: str = "all",
     temperature: float = 1.0,
     entropy: float = 0.0,
+    confidence_entropy: float = 0.0,
     reference: Any = None,
     kl: float = 0.0,
 ) -> dict[str, torch.Tensor]:
@@ -72,6 +73,7 @@ def grpo_step(
                     assert row.digit_rewards is not None
                     p_D = logps_TV[t, list(row.digit_rewards)].exp()
                     rewards_D = torch.tensor(list(row.digit_rewards.values())).to(p_D)
+                    rewards_D = rewards_D - confidence_entropy * p_D.detach().log()
                     loss = loss - (p_D * (rewards_D - (p_D @ rewards_D / p_D.sum()).detach())).sum()
                 loss = loss + entropy * (logps_TV[t].exp() * logps_TV[t]).sum()
                 if kl:

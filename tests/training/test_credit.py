@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from rlcr.response import Response, parse
 from rlcr.reward import get_reward
 from rlcr.sample.tokens import token_spans
-from rlcr.training.credit import digit_choice, digit_tokens, part_advantages, token_credit, tokens_of
+from rlcr.training.credit import confidence_choice, number_tokens, part_advantages, token_credit, tokens_of
 
 HARD = [
     "🙂", "👩‍👩‍👧‍👦", "🏳️‍🌈", "日本語", "漢字かな", "한국어", "é", "ñ̃", "ạ̈", "Z͑ͫ̓a", "שָׁלוֹם", "ไทย", "naïve",
@@ -144,12 +144,12 @@ def test_advantages_of_the_parts_add_up_and_leave_the_unscorable_out() -> None:
 )
 def test_every_digit_has_what_it_would_have_earned(stated: str, values: list[float] | None) -> None:
     reward, tokenizer = get_reward("rlcr", format="confidence"), single_digits()
-    digits = digit_tokens(tokenizer)
     text = f"<think>0.3</think><answer>0.1</answer><confidence>{stated}</confidence>"
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     read, spans = token_spans(tokenizer, ids)
+    numbers = {str(digit): number_tokens(tokenizer)[str(digit)] for digit in range(10)}
     for correct in (True, False):
-        choice = digit_choice(reward, parse(read, "confidence"), correct, ids, spans, digits)
+        choice = confidence_choice(reward, parse(read, "confidence"), correct, spans, numbers)
         if values is None:
             assert choice is None
             continue
@@ -159,10 +159,39 @@ def test_every_digit_has_what_it_would_have_earned(stated: str, values: list[flo
         assert choice.rewards_K == pytest.approx([-0.5 * (value - correct) ** 2 for value in values])
 
 
-def test_digits_that_are_joined_are_left_alone() -> None:
+@pytest.mark.parametrize(
+    ("cut", "expected"),
+    [
+        (
+            (2, 4),
+            {"7": 0.7, "75": 0.75, "999": 0.999},
+        ),  # "0." and "75", as in vocabularies of up to three digits
+        ((0, 4), {"0.25": 0.25, "1.00": 1.0, "7": None}),  # the whole number: 7 would be no confidence
+        ((0, 3), {"0.7": 0.75, "0.25": 0.255, "7": None}),  # "0.7" and "5"
+    ],
+)
+def test_numbers_of_any_length_take_each_others_place(
+    cut: tuple[int, int], expected: dict[str, float | None]
+) -> None:
     text = "<think>a</think><answer>b</answer><confidence>0.75</confidence>"
-    joined = [(0, 49), (49, len(text))]  # one token holds "0.7", the other begins with "5"
-    choice = digit_choice(
-        get_reward("rlcr", format="confidence"), parse(text, "confidence"), True, [1, 2], joined, range(10)
-    )
-    assert choice is None
+    start = text.index("0.75")
+    first, last = start + cut[0], start + cut[1]
+    spans = [(0, first), (first, last), (last, len(text))]
+    numbers = {
+        text: 10 + number for number, text in enumerate(("7", "75", "999", "0.7", "0.75", "0.25", "1.00"))
+    }
+    reward = get_reward("rlcr", format="confidence")
+    choice = confidence_choice(reward, parse(text, "confidence"), True, spans, numbers)
+    assert choice is not None
+    assert choice.at == 1
+    earned = dict(zip(choice.tokens, choice.rewards_K, strict=True))
+    for number, value in expected.items():
+        wanted = None if value is None else pytest.approx(-0.5 * (value - 1) ** 2)
+        assert earned.get(numbers[number]) == wanted
+
+
+def test_a_token_that_holds_more_than_a_number_is_left_alone() -> None:
+    text = "<think>a</think><answer>b</answer><confidence>0.75</confidence>"
+    spans = [(0, text.index("0.75") + 3), (text.index("0.75") + 3, len(text))]
+    reward = get_reward("rlcr", format="confidence")
+    assert confidence_choice(reward, parse(text, "confidence"), True, spans, {"7": 1, "5": 2}) is None

@@ -38,6 +38,16 @@ def test_entropy_bonus_and_truncated_completions(tmp_path: Path) -> None:
     assert error(found.gradient, wanted) < 1e-9
 
 
+def test_entropy_bonus_of_the_confidence_alone(tmp_path: Path) -> None:
+    found = update(recipe(credit="expected", confidence_entropy=0.05), MIXED, tmp_path)
+    with_bonus, without = (
+        grpo_step(exact_model(), rows(MIXED), credit="expected", temperature=0.7, confidence_entropy=bonus)
+        for bonus in (0.05, 0.0)
+    )
+    assert error(found.gradient, with_bonus) < 1e-9
+    assert error(without, with_bonus) > 1e-4
+
+
 def test_kl_pulls_towards_the_start(tmp_path: Path) -> None:
     folder = tmp_path / "start"
     start, now = tiny_model(max_position_embeddings=2048), tiny_model(max_position_embeddings=2048, seed=1)

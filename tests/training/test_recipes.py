@@ -283,6 +283,7 @@ def test_a_file_that_is_like_nothing_known(write: Write) -> None:
         ({"prompt": "rlvr"}, "hotpotqa-rlcr: prompt rlvr asks for think, answer, but method rlcr-long"),
         ({"method": "rlvr", "reward": "rlvr", "credit": "decoupled"}, "hotpotqa-rlcr: credit decoupled acts on the confidence, but format rlvr has only think, answer"),
         ({"reward": "calibration-only", "credit": "decoupled"}, "hotpotqa-rlcr: credit decoupled needs a correctness reward"),
+        ({"confidence_entropy": 0.01}, "hotpotqa-rlcr: confidence_entropy needs credit=expected; with credit=all use entropy"),
         ({"size": 63}, "hotpotqa-rlcr: size: 63 problems are fewer than the 64 prompts of one update: lower prompts"),
         ({"device": "gpu"}, "hotpotqa-rlcr: device: unknown device 'gpu': "),
         ({"device": "cuda:1"}, "hotpotqa-rlcr: device=cuda:1: set CUDA_VISIBLE_DEVICES=1 and device=cuda"),

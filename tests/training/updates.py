@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -195,15 +196,23 @@ def rows(texts: Mapping[str, Sequence[str]], *, mask_truncated: bool = False) ->
 def first_decimal(
     tokenizer: Any, read: Response, offsets: Sequence[tuple[int, int]], right: float
 ) -> tuple[int | None, dict[int, float] | None]:
-    """Where the first decimal of a confidence is a token, that token and what each digit is worth there."""
-    start = read.spans["confidence"][0] if read.well_formed else 0
-    if not read.well_formed or read.text[start : start + 2] != "0.":
+    """The token with the first decimal of a confidence, and what each token that is a number is worth there."""
+    if not read.well_formed or "." not in read.text[slice(*read.spans["confidence"])]:
         return None, None
-    rest = read.text[start + 3 : read.spans["confidence"][1]]
-    for t, span in enumerate(offsets):
-        if tuple(span) == (start + 2, start + 3):
-            tokens = [tokenizer.encode(str(d), add_special_tokens=False)[0] for d in range(10)]
-            return t, {token: -0.5 * (float(f"0.{d}{rest}") - right) ** 2 for d, token in enumerate(tokens)}
+    start, stop = read.spans["confidence"]
+    place = read.text.index(".", start) + 1
+    for t, (first, last) in enumerate(offsets):
+        if not first <= place < last:
+            continue
+        worth: dict[int, float] = {}
+        for token in range(len(tokenizer)):
+            text = tokenizer.decode([token])
+            if re.fullmatch("[0-9.]*[0-9]", text) and text.count(".") < 2:
+                stated = read.text[start:first] + text + read.text[last:stop]
+                if stated.count(".") < 2 and 0 <= float(stated) <= 1:
+                    worth[token] = -0.5 * (float(stated) - right) ** 2
+        alone = read.text[first:last].replace(".", "").isdigit() and first >= start and last <= stop
+        return (t, worth) if alone and len(worth) > 1 else (None, None)
     return None, None
 
 

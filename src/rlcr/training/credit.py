@@ -5,12 +5,13 @@
                           from: the paper's masked calibration baseline, whose answers must not change.
 ``decoupled``             correctness acts on think and answer, calibration on analysis and confidence, each
                           centred in its group (as DCPO does); format acts on every token.
-``expected``              as decoupled, but on the first decimal of a confidence calibration acts by its
-                          expectation: what each of the ten digits would have earned is known, since the
-                          verdict is, so that the gradient takes all of them, weighed by the model's own
-                          probabilities, instead of the one that was sampled. The same gradient on average,
-                          without the noise of sampling. Where a digit is no token of its own, or the
-                          confidence is not of the form 0.7 or 0.73, it is as decoupled.
+``expected``              as decoupled, but on the token with the first decimal of a confidence calibration
+                          acts by its expectation: what each number would have earned in its place is known,
+                          since the verdict is, so that the gradient takes all of them, weighed by the model's
+                          own probabilities, instead of the one that was sampled. The same gradient on
+                          average, without the noise of sampling. In most vocabularies these are the ten
+                          digits; in some, numbers of up to three. A confidence without decimals is as in
+                          decoupled.
 
 A token belongs to a part when it overlaps the text between the part's tags. One that holds only characters
 of tags, or joins two tags (``><``), belongs to no part, and so does the token that ends the response. A
@@ -22,13 +23,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcr.engine.batches import Choice
-from rlcr.response import Response, Span
+from rlcr.response import Response, Span, read_confidence
 from rlcr.reward import Reward, group_advantages
 from rlcr.training.recipes.settings import Credit
 
@@ -39,8 +41,8 @@ _SOLUTION = ("think", "answer")
 _DOUBT = ("analysis", "confidence")
 #: In ``decoupled``, the tags on whose tokens a part of the reward acts; the others act on every token.
 _ACTS_ON = {"correctness": _SOLUTION, "abstention": _SOLUTION, "calibration": _DOUBT}
-#: A confidence below 1 in decimals: what stands before its first decimal, that, and what stands behind.
-_DECIMALS = re.compile(r"(\s*0?\.)(\d)(\d*\s*)")
+#: A token that is a number or part of one.
+_NUMBER = re.compile(r"[0-9]*\.?[0-9]+")
 
 
 def part_advantages(
@@ -99,34 +101,37 @@ def token_credit(
     return advantage_T, everything_T
 
 
-def digit_tokens(tokenizer: Any) -> tuple[int, ...]:
-    """The tokens of the digits 0 to 9; empty where a tokenizer has none for some digit alone."""
-    ids = [tokenizer.encode(str(digit), add_special_tokens=False) for digit in range(10)]
-    return tuple(one[0] for one in ids) if all(len(one) == 1 for one in ids) else ()
+@lru_cache(maxsize=1)
+def number_tokens(tokenizer: Any) -> Mapping[str, int]:
+    """The tokens that are digits with at most one point between them, by their text."""
+    return {text: token for text, token in tokenizer.get_vocab().items() if _NUMBER.fullmatch(text)}
 
 
-def digit_choice(
+def confidence_choice(
     reward: Reward,
     response: Response,
     correct: bool,
-    ids: Sequence[int],
     token_spans: Sequence[Span],
-    digits: Sequence[int],
+    numbers: Mapping[str, int],
 ) -> Choice | None:
-    """What each digit would have earned in the place of the confidence's first decimal, by its weight.
+    """What each number would have earned, weighted, in place of the token with a confidence's first decimal.
 
-    None where that place is not one token: there only the sampled digit is known to be a way to write.
+    None where there is no decimal, or its token holds more than digits and a point.
     """
     if not response.well_formed or "confidence" not in response.spans:
         return None
     start, stop = response.spans["confidence"]
-    decimals = _DECIMALS.fullmatch(response.text[start:stop])
-    if decimals is None:
+    point = response.text.find(".", start, stop)
+    at = next((t for t, (first, last) in enumerate(token_spans) if first <= point + 1 < last), None)
+    if point < 0 or at is None:
         return None
-    before, written, behind = decimals.groups()
-    place = (start + len(before), start + len(before) + 1)
-    at = next((t for t, span in enumerate(token_spans) if span == place), None)
-    if at is None or ids[at] != digits[int(written)]:
+    first, last = token_spans[at]
+    if first < start or last > stop or response.text[first:last] not in numbers:
         return None
-    stated = [float(f"{before}{digit}{behind}") for digit in range(10)]
-    return Choice(at, tuple(digits), reward.weights["calibration"] * reward.calibration(stated, correct))
+    before, behind = response.text[start:first], response.text[last:stop]
+    read = {token: read_confidence(f"{before}{text}{behind}") for text, token in numbers.items()}
+    stated = {token: value for token, (value, leniency) in read.items() if value is not None and not leniency}
+    if len(stated) == 1:
+        return None  # nothing but a zero can stand behind "1."
+    earned_K = reward.weights["calibration"] * reward.calibration(list(stated.values()), correct)
+    return Choice(at, tuple(stated), earned_K)

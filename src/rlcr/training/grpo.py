@@ -36,7 +36,7 @@ from rlcr.sample.local import LocalSampler
 from rlcr.training.checkpoint import WholeCheckpoints
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import Rollout
-from rlcr.training.update import Batch, Examiner, Example, Learner, Updated, update
+from rlcr.training.update import Batch, Bonus, Examiner, Example, Learner, Updated, update
 from rlcr.verify import Grading
 
 #: Called after each update with its completions, in group order, and the numbers that the optimiser logged.
@@ -180,18 +180,17 @@ class CalibrationTrainer(WholeCheckpoints, GRPOTrainer):
                 # Of the completions that were learned from; of the shortest one where there are none.
                 "entropy": entropy / tokens if tokens else None,
                 "kl": kl / tokens if self.recipe.kl and tokens else None,
-                "entropy_bonus": updated.bonus,
+                "entropy_bonus": updated.bonus.token,
                 "learned_from": taught,
             }
             logs = {**logs, **self._observe(updated.rollouts, numbers)}
         super().log(logs, start_time)
 
 
-def entropy_bonus(recipe: Recipe, done: int, total: int) -> float:
-    """The bonus for each nat of entropy per token, after so many updates: falls linearly to 0."""
-    if not recipe.entropy:
-        return 0.0
-    return recipe.entropy * max(0.0, 1.0 - done / (total * recipe.entropy_until))
+def entropy_bonus(recipe: Recipe, done: int, total: int) -> Bonus:
+    """The bonus for entropy after so many updates: that of tokens falls linearly to 0."""
+    left = max(0.0, 1.0 - done / (total * recipe.entropy_until))
+    return Bonus(left * recipe.entropy, recipe.confidence_entropy)
 
 
 def _no_reward(**_: Any) -> list[float | None]:

@@ -38,7 +38,7 @@ from rlcr.prompts import opens_think
 from rlcr.response import Response, Span, parse
 from rlcr.reward import Reward
 from rlcr.sample.tokens import token_spans
-from rlcr.training.credit import digit_choice, digit_tokens, part_advantages, token_credit
+from rlcr.training.credit import confidence_choice, number_tokens, part_advantages, token_credit
 from rlcr.training.data import RenderedPrompt
 from rlcr.training.early_verdicts import EarlyVerdicts
 from rlcr.training.recipes.settings import Recipe
@@ -147,6 +147,15 @@ class Pass:
         return any(sample.weight for sample in self.samples)
 
 
+class Bonus(NamedTuple):
+    """What is added to the objective for each nat of entropy."""
+
+    token: float
+    """Of every token."""
+    confidence: float
+    """Of the first decimal of a confidence, among the ten digits."""
+
+
 class Sums(NamedTuple):
     """Sums over the counted tokens of a pass, of which the log shows means."""
 
@@ -163,18 +172,15 @@ class Updated:
     taught: int
     """Completions of this process that have an advantage on a token that counts."""
     loss: torch.Tensor
-    bonus: float
+    bonus: Bonus
     learned: list[Sums]
     """One for each pass that something was learned from."""
     spare: list[Sums]
     """Of passes that only fill up."""
 
 
-def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
-    """One update, from prompts to the gradient; the optimiser's step comes after it.
-
-    ``bonus`` is added to the objective for each nat of entropy of a token.
-    """
+def update(learner: Learner, batch: Batch, bonus: Bonus) -> Updated:
+    """One update, from prompts to the gradient; the optimiser's step comes after it."""
     # Each prompt is continued ``group`` times. What takes long to verify is begun while sampling goes on.
     with EarlyVerdicts(learner.grading) as verdicts:
         sampled = sample(learner, batch, verdicts)
@@ -186,7 +192,7 @@ def update(learner: Learner, batch: Batch, bonus: float) -> Updated:
     samples = credit(learner, scored)
     # Weight of a token: 1 / number of tokens that count in the whole update.
     samples = weigh(learner, samples)
-    passes = cut(learner, samples, everything=bool(bonus or learner.recipe.kl))
+    passes = cut(learner, samples, everything=bool(bonus.token or learner.recipe.kl))
     total, learned, spare = torch.zeros((), device=learner.accelerator.device), [], []
     for number, part in enumerate(passes, start=1):
         with synchronising(learner, last=number == len(passes)):
@@ -257,16 +263,16 @@ def credit(learner: Learner, scored: ScoredBatch) -> list[Sample]:
     parts = {name: np.array([rollout.parts[name] for rollout in scored.rollouts]) for name in weights}
     scorable = np.array([rollout.reward is not None for rollout in scored.rollouts])
     advantages = part_advantages(parts, weights, scorable, batch.group)
-    digits = digit_tokens(learner.tokenizer) if recipe.credit == "expected" else ()
+    numbers = number_tokens(learner.tokenizer) if recipe.credit == "expected" else {}
     samples = []
     for row, ids in enumerate(sampled.completions):
         place, response, spans = batch.first + row, scored.responses[row], scored.spans[row]
         own = {name: float(values[place]) for name, values in advantages.items()}
         advantages_T, counted_T = token_credit(recipe.credit, own, response, spans)
         choice = None
-        if digits and scorable[place]:
+        if numbers and scorable[place]:
             right = scored.rollouts[place].verdict == "correct"
-            choice = digit_choice(learner.reward, response, right, ids, spans, digits)
+            choice = confidence_choice(learner.reward, response, right, spans, numbers)
         if recipe.mask_truncated and sampled.truncated[row]:
             counted_T, choice = np.zeros_like(counted_T), None
         if choice:
@@ -319,14 +325,14 @@ def cut(learner: Learner, samples: list[Sample], *, everything: bool) -> list[Pa
     return passes
 
 
-def loss_of(learner: Learner, part: Pass, bonus: float) -> tuple[torch.Tensor, Sums]:
+def loss_of(learner: Learner, part: Pass, bonus: Bonus) -> tuple[torch.Tensor, Sums]:
     """The sum over counted tokens of ``weight (-advantage * ratio - entropy bonus + KL)``."""
     samples, recipe = part.samples, learner.recipe
     call = learner.sharing.inputs(samples, shared=part.shared)
     with learner.accelerator.autocast():
         logps_N, entropy_N = learner.model(**call)
     counted = sum(sample.counted for sample in samples)
-    expected = choice_loss(samples, logps_N[counted:])
+    expected = choice_loss(samples, logps_N[counted:], bonus.confidence)
     logps_N, entropy_N = logps_N[:counted], entropy_N[:counted]
     advantages_N, weights_N = (
         torch.from_numpy(np.concatenate(arrays)).to(logps_N)
@@ -337,8 +343,8 @@ def loss_of(learner: Learner, part: Pass, bonus: float) -> tuple[torch.Tensor, S
     )
     ratio_N = torch.exp(logps_N - logps_N.detach())  # 1, but it has the gradient
     objective_N, pull = -advantages_N * ratio_N, 0.0
-    if bonus:
-        objective_N = objective_N - bonus * entropy_N
+    if bonus.token:
+        objective_N = objective_N - bonus.token * entropy_N
     if recipe.kl:
         towards_N = _reference(learner, call)[:counted] - logps_N
         kl_N = torch.exp(towards_N) - towards_N - 1
@@ -347,11 +353,12 @@ def loss_of(learner: Learner, part: Pass, bonus: float) -> tuple[torch.Tensor, S
     return (weights_N * objective_N).sum() + expected, sums
 
 
-def choice_loss(samples: Sequence[Sample], logps_N: torch.Tensor) -> torch.Tensor:
+def choice_loss(samples: Sequence[Sample], logps_N: torch.Tensor, bonus: float) -> torch.Tensor:
     """The sum over samples with a choice of ``-weight sum_k p_k (r_k - b) log p_k``, p and b held constant.
 
     Its gradient is that of the expected reward: what the policy gradient of one sampled token is on average.
-    b is the mean reward under p.
+    b is the mean reward under p. A bonus for entropy is a reward of ``-bonus log p_k``: at its optimum p is
+    proportional to exp(r / bonus), so that the digits beside the best one stay alive.
     """
     total, first = logps_N.new_zeros(()), 0
     for sample in samples:
@@ -359,7 +366,7 @@ def choice_loss(samples: Sequence[Sample], logps_N: torch.Tensor) -> torch.Tenso
             logps_K = logps_N[first : first + len(choice.tokens)]
             first += len(choice.tokens)
             p_K = logps_K.detach().exp()
-            rewards_K = torch.from_numpy(choice.rewards_K).to(logps_K)
+            rewards_K = torch.from_numpy(choice.rewards_K).to(logps_K) - bonus * logps_K.detach()
             mean = (p_K * rewards_K).sum() / p_K.sum()
             total = total - sample.weight * (p_K * (rewards_K - mean) * logps_K).sum()
     return total

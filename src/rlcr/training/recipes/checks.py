@@ -239,6 +239,8 @@ def _check_precision(recipe: Recipe) -> None:
 
 
 def _check_credit(recipe: Recipe, reward: Reward) -> None:
+    if recipe.confidence_entropy and recipe.credit != "expected":
+        raise RlcrError(f"confidence_entropy needs credit=expected; with credit={recipe.credit} use entropy")
     if recipe.credit == "all":
         return
     if "confidence" not in _tags_of(reward.format):

@@ -106,6 +106,9 @@ class Recipe(BaseModel):
     #: Entropy bonus per token at the start; falls linearly to 0 over the share ``entropy_until`` of the run.
     entropy: Annotated[float, Field(ge=0)] = 0.0
     entropy_until: Annotated[float, Field(gt=0, le=1)] = 1.0
+    #: With ``credit: expected``: such a bonus for the choice of a confidence's first decimal alone. It stays:
+    #: the best digit is the most probable one, whatever the spread around it.
+    confidence_entropy: Annotated[float, Field(ge=0)] = 0.0
 
     # --- optimiser
     lr: Annotated[float, Field(gt=0)]
