@@ -47,7 +47,7 @@ def copy_the_older(checkpoint: Path) -> None:
     shutil.copytree(checkpoint.with_name("checkpoint-4"), checkpoint)
 
 
-DAMAGES: dict[str, Callable[[Path], None]] = {
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "optimizer.pt has changed": lambda checkpoint: flip(checkpoint / "optimizer.pt"),
     "model.safetensors has changed": lambda checkpoint: flip(checkpoint / "model.safetensors"),
     "scheduler.pt has changed": lambda checkpoint: flip(checkpoint / "scheduler.pt"),

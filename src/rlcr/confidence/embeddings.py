@@ -112,7 +112,7 @@ def embed_run(
             description = {"model": place, "weights": sampler.fingerprint, "layer": chosen, "tokens": tokens}
             with writing(path):
                 values.flush()
-            hashed = {"sha256": file_sha256([Path(values.filename)])}
+            hashed = {"sha256": file_sha256([Path(str(values.filename))])}
             write_object(path.with_suffix(".json"), description | hashed)
     description = read_object(path.with_suffix(".json"), f"remove {path}, and it is made again")
     if file_sha256([path]) != description.get("sha256"):
