@@ -121,6 +121,9 @@ def train_classifier(
 def _train(
     rows: Rows, model: str, out: Path, settings: ClassifierSettings, plan: dict[str, Any], resume: bool
 ) -> Trained:
+    from transformers import set_seed
+
+    set_seed(settings.seed)  # the head is drawn before the trainer sets the seed
     network, tokenizer = _load(model)
     if is_main():
         write_object(out / PLAN, plan)
@@ -259,11 +262,29 @@ def loss_of(loss: Loss, logits: Any, labels: Any) -> Any:
 def _trainer(
     network: Any, tokenizer: Any, parts: list[_Examples], settings: ClassifierSettings, folder: Path
 ) -> Any:
+    import torch
     from transformers import DataCollatorWithPadding, EarlyStoppingCallback, Trainer, TrainingArguments
+    from transformers.trainer_pt_utils import LengthGroupedSampler
 
     from rlcr.sample.loading import find_device
 
+    class ByLength(LengthGroupedSampler):
+        """An order that depends on seed and epoch alone, so that a resumed training draws the same."""
+
+        epoch = 0
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+        def __iter__(self) -> Any:
+            drawn = np.random.SeedSequence([settings.seed % 2**32, self.epoch]).generate_state(1)[0]
+            self.generator = torch.Generator().manual_seed(int(drawn))
+            return super().__iter__()
+
     class ClassifierTrainer(WholeCheckpoints, Trainer):
+        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+            return ByLength(settings.batch, lengths=[len(row) for row in parts[0].ids])
+
         def compute_loss(
             self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
         ) -> Any:
@@ -288,7 +309,6 @@ def _trainer(
         learning_rate=settings.lr,
         lr_scheduler_type="cosine",
         warmup_steps=settings.warmup,
-        train_sampling_strategy="group_by_length",
         eval_strategy="steps",
         eval_steps=steps,
         save_strategy="steps",
