@@ -9,6 +9,8 @@
 #   make evidence     a real language model trained in many ways: hours, resumable; results/evidence.json
 #   make interop      our adapters inside the real engines, each in an environment of its own
 #   make faults       kills, damaged files, full disks and the like, by the hundred: docs/reliability.md
+#   make docs         the documentation as a site, with the quickstart's report: build/docs/index.html
+#   make cluster      several processes with the real DeepSpeed and FSDP, on CPUs, in .venv-cluster
 #   make paper        the paper's tables, checked and recomputed where RLCR_DATA has outputs: results/paper.json
 
 PYTHON ?= python3
@@ -17,12 +19,13 @@ TORCH ?= torch==2.13.0
 EXTRAS ?= dev,train,endpoint,gym,serve
 BIN := .venv/bin
 
-.PHONY: setup quickstart test check bench bench-training results paper evidence interop faults
+.PHONY: setup quickstart test check bench bench-training results paper evidence interop faults docs cluster
 
-# Which engines `make interop` runs; all of them by default.
+# Which engines `make interop` runs, and which cases `make cluster`; all of them by default.
 ENGINES ?=
 # What `make faults` is given, such as --only kill-eval or --trials 3.
 FAULTS ?=
+CASES ?=
 
 setup: .venv/ready
 
@@ -56,6 +59,16 @@ bench-training: setup
 	$(BIN)/python benchmarks/bench_sampling.py --shape 1/16/512/64 --ways ours generate --write
 	$(BIN)/python benchmarks/bench_growth.py --rounds 1
 
+# The quickstart's report is a page of the site; it is made if it is not there, which takes ten minutes.
+REPORT ?= runs/quickstart/report.html
+
+runs/quickstart/report.html:
+	$(MAKE) quickstart
+
+docs: setup $(REPORT)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	RLCR_QUICKSTART_REPORT=$(REPORT) $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+
 results: setup
 	$(BIN)/python results/quickstart.py
 
@@ -68,6 +81,19 @@ interop: setup
 
 faults: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m faults $(FAULTS)
+
+# DeepSpeed must not bring a torch of its own, and compiles what it needs when it first starts.
+.venv-cluster/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-cluster
+	.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check -e ".[train]" \
+	    setuptools wheel hjson py-cpuinfo msgpack einops ninja
+	DS_BUILD_OPS=0 .venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check \
+	    --no-deps --no-build-isolation deepspeed==0.19.8
+	touch $@
+
+cluster: .venv-cluster/ready
+	.venv-cluster/bin/python -m cluster $(CASES)
 
 paper: setup
 	$(BIN)/python -m results.paper

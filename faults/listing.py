@@ -1,6 +1,6 @@
 """All faults by their names, in the order of the table."""
 
-from faults import damage, disk, kills, meanwhile
+from faults import damage, disk, endpoint, kills, meanwhile
 from faults.fault import Fault
 
 FAULTS: dict[str, Fault] = {
@@ -8,4 +8,5 @@ FAULTS: dict[str, Fault] = {
     **damage.FAULTS,
     **disk.FAULTS,
     **meanwhile.FAULTS,
+    **endpoint.FAULTS,
 }

@@ -59,8 +59,11 @@ def run(name: str, case: Case, wheel: Path, folder: Path) -> dict[str, Any]:
         subprocess.run(command, check=True, cwd=work, env=environment, timeout=limit)
         found["passed"] = True
         found["seconds"] = {"environment": round(made), "run": round(time.monotonic() - began - made)}
+    except environments.NoInterpreter as error:
+        found["failed"] = str(error)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         found["failed"] = f"{type(error).__name__} after {time.monotonic() - began:.0f} s"
+    if "failed" in found:
         print(f"  {found['failed']}", file=sys.stderr)
     if out.exists():
         found |= json.loads(out.read_text(encoding="utf-8"))

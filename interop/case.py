@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +53,12 @@ class Case:
     def read(cls, path: Path) -> Case:
         """What :meth:`write` wrote."""
         return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def split_thought(text: str) -> tuple[str, str]:
+    """What a server with a reasoning parser makes of a text: a thought that comes first, and the rest."""
+    thought, closing, rest = text.removeprefix("<think>").partition("</think>")
+    return (thought, rest) if text.startswith("<think>") and closing and thought else ("", text)
 
 
 def make_case(folder: Path) -> Case:
@@ -152,33 +157,3 @@ def _write(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 def _rlcr(*arguments: object) -> str:
     command = [sys.executable, "-m", "rlcr", *map(str, arguments)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-class Checks:
-    """What an engine's run compared, and how far apart the numbers were; written down at once."""
-
-    def __init__(self, out: Path, package: str) -> None:
-        self._out = out
-        self._found = {"engine": version(package), "python": sys.version.split()[0]}
-        self.done: list[dict[str, Any]] = []
-
-    def equal(self, what: str, found: Iterable[Any], expected: Iterable[Any], within: float = 1e-12) -> None:
-        """Note the largest difference of two columns; None must meet None."""
-        pairs = list(zip(list(found), list(expected), strict=True))
-        absent = sum((a is None) != (b is None) for a, b in pairs)
-        largest = max((float(abs(a - b)) for a, b in pairs if a is not None and b is not None), default=0.0)
-        passed = not absent and largest <= within
-        self.done.append(
-            {"what": what, "compared": len(pairs), "difference": largest, "within": within, "passed": passed}
-        )
-        self._out.write_text(json.dumps({**self._found, "checks": self.done}), encoding="utf-8")
-        print(f"  {'ok' if passed else 'DIFFERENT'}: {what}: {len(pairs)} compared, {largest:.1e} apart"
-              + (f", {absent} present in one only" if absent else ""), flush=True)  # fmt: skip
-
-    def metrics(self, what: str, found: dict[str, Any], case: Case, *, intervals: bool = False) -> None:
-        """Compare the reported metrics with those of `rlcr metrics`."""
-        expected = {name: case.metrics[name]["value"] for name in METRICS}
-        if intervals:
-            expected |= {f"{name}_low": case.metrics[name]["ci95"][0] for name in METRICS}
-            expected |= {f"{name}_high": case.metrics[name]["ci95"][1] for name in METRICS}
-        self.equal(what, [found[name] for name in expected], expected.values())

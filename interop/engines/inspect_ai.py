@@ -17,16 +17,17 @@ from inspect_ai.model import (
     get_model,
 )
 
-from interop.case import Case, Checks
+from interop.case import Case, split_thought
+from interop.checks import Checks
 from rlcr.adapters.inspect_ai import calibrated
 
 
 def message(text: str) -> ChatMessageAssistant:
-    """What a provider makes of a text: a thought that comes first is split off."""
-    if text.startswith("<think>") and "</think>" in text:
-        thought, rest = text.removeprefix("<think>").split("</think>", 1)
-        return ChatMessageAssistant(content=[ContentReasoning(reasoning=thought), ContentText(text=rest)])
-    return ChatMessageAssistant(content=text)
+    """What a provider makes of a text."""
+    thought, rest = split_thought(text)
+    if not thought:
+        return ChatMessageAssistant(content=rest)
+    return ChatMessageAssistant(content=[ContentReasoning(reasoning=thought), ContentText(text=rest)])
 
 
 def compare(checks: Checks, what: str, log: EvalLog, case: Case, scorer: str) -> None:
@@ -64,6 +65,7 @@ def main(case: Case, out: Path) -> None:
     )
     assert log.status == "success", log.error
     compare(checks, "`inspect_ai.eval`", log, case, "calibrated")
+    checks.imported("its log", Path(log.location), case)
 
     rescored = Path("rescored.eval")
     command = ["inspect", "score", log.location, "--scorer", "rlcr/calibrated", "-S", "verifier=math"]

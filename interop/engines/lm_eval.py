@@ -7,9 +7,11 @@ from typing import Any
 
 from lm_eval import simple_evaluate
 from lm_eval.api.model import LM
+from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
 
-from interop.case import METRICS, Case, Checks
+from interop.case import METRICS, Case
+from interop.checks import Checks
 from rlcr.adapters.example import copy_example
 
 
@@ -58,6 +60,12 @@ def main(case: Case, out: Path) -> None:
     checks.equal("verdicts of the logged samples, repeats kept", [correct for correct, _ in pairs], verdicts)
     confidences = [one for group in case.confidences for one in group]
     checks.equal("confidences of the logged samples", [stated for _, stated in pairs], confidences)
+
+    tracker = EvaluationTracker(output_path="logged")
+    tracker.save_results_aggregated(found, samples=found["samples"])
+    tracker.save_results_samples("rlcr_problems", found["samples"]["rlcr_problems"])
+    (log,) = Path("logged").rglob("samples_rlcr_problems_*.jsonl")
+    checks.imported("its samples file", log, case)
 
 
 if __name__ == "__main__":

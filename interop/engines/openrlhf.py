@@ -1,18 +1,17 @@
-"""OpenRLHF: its `SingleTurnAgentExecutor`, with an engine that says what is stored; by file and over HTTP."""
+"""OpenRLHF: its `SingleTurnAgentExecutor`, with an engine that says what is stored; by file and by HTTP."""
 
 import asyncio
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-from aiohttp import web
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
-from interop.case import Case, Checks
+from interop.case import Case
+from interop.checks import Checks
+from interop.serving import reward_service
 from interop.tokens import tokenizer
-from rlcr.adapters.core import Scorer
 from rlcr.adapters.example import copy_example
-from rlcr.adapters.openrlhf import reply
 
 
 async def executed(executor: SingleTurnAgentExecutor, case: Case) -> list[dict]:
@@ -34,27 +33,6 @@ async def executed(executor: SingleTurnAgentExecutor, case: Case) -> list[dict]:
     return [await one(question, text, gold) for question, text, gold, _ in case.rows()]
 
 
-async def over_http(case: Case) -> list[dict]:
-    """A server that answers as our adapter does."""
-    scorer = Scorer(verifier="math", unscorable=0.0)
-
-    async def answer(request: web.Request) -> web.Response:
-        body = await request.json()
-        return web.json_response(reply(scorer, body["query"], body["prompts"], body["labels"]))
-
-    app = web.Application()
-    app.router.add_post("/reward", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    try:
-        return await executed(SingleTurnAgentExecutor(f"http://{host}:{port}/reward"), case)
-    finally:
-        await runner.cleanup()
-
-
 def main(case: Case, out: Path) -> None:
     checks = Checks(out, "openrlhf")
     copy_example("openrlhf", Path("example"))
@@ -67,9 +45,10 @@ def main(case: Case, out: Path) -> None:
     stated = [one["extra_logs"]["states_confidence"] for one in by_file]
     well_formed = [float(total != -0.5) for _, _, _, total in case.rows()]
     checks.equal("its extra logs", stated, well_formed)
-    by_http = asyncio.run(over_http(case))
+    with reward_service() as url:
+        by_http = asyncio.run(executed(SingleTurnAgentExecutor(f"{url}/get_reward"), case))
     checks.equal(
-        "reward of `SingleTurnAgentExecutor`, over HTTP",
+        "reward of `SingleTurnAgentExecutor`, by `rlcr serve-reward`",
         [one["reward"] for one in by_http],
         case.totals_or(0.0),
     )

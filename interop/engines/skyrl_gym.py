@@ -5,7 +5,8 @@ from pathlib import Path
 
 import skyrl_gym
 
-from interop.case import Case, Checks
+from interop.case import Case
+from interop.checks import Checks
 
 
 def main(case: Case, out: Path) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
-from interop.case import SAMPLES, Case, Checks
+from interop.case import SAMPLES, Case
+from interop.checks import Checks
 from interop.tokens import model, tokenizer
 from rlcr import group_advantages
 from rlcr.adapters.trl import make_reward

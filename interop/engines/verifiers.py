@@ -13,7 +13,8 @@ from typing import Any
 import verifiers.v1 as vf
 from verifiers.v1.types import AssistantMessage
 
-from interop.case import Case, Checks
+from interop.case import Case, split_thought
+from interop.checks import Checks
 from rlcr import Problem
 from rlcr.adapters.example import copy_example
 from rlcr.adapters.verifiers import RlcrData, RlcrTask, RlcrTaskConfig
@@ -22,12 +23,10 @@ from rlcr.tasks import write_problems
 EVALUATED = 10  # each is a process of its own
 
 
-def split(text: str) -> dict[str, str | None]:
-    """What a server with a reasoning parser makes of a text."""
-    if text.startswith("<think>") and "</think>" in text:
-        thought, rest = text.removeprefix("<think>").split("</think>", 1)
-        return {"content": rest, "reasoning_content": thought}
-    return {"content": text, "reasoning_content": None}
+def message(text: str) -> dict[str, str | None]:
+    """What a server makes of a text."""
+    thought, rest = split_thought(text)
+    return {"content": rest, "reasoning_content": thought or None}
 
 
 async def scored(text: str, gold: str) -> tuple[float | None, vf.Trace]:
@@ -37,7 +36,7 @@ async def scored(text: str, gold: str) -> tuple[float | None, vf.Trace]:
     trace = vf.Trace(
         task=vf.TraceTask(type="RlcrTask", data=data),
         agent=vf.AgentInfo(config=vf.AgentConfig()),
-        nodes=[vf.MessageNode(message=AssistantMessage(**split(text)), sampled=True)],
+        nodes=[vf.MessageNode(message=AssistantMessage(**message(text)), sampled=True)],
     )
     try:
         await task.score(trace)
@@ -60,16 +59,16 @@ class Handler(BaseHTTPRequestHandler):
         asked = body["messages"][-1]["content"]
         asked = asked if isinstance(asked, str) else "".join(part["text"] for part in asked)
         assert isinstance(self.server, Server)
-        message = {"role": "assistant", **split(self.server.answers[asked.strip()])}
+        said = {"role": "assistant", **message(self.server.answers[asked.strip()])}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         about = {"id": "1", "created": 0, "model": "stored"}
         if not body.get("stream"):
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            choice = {"index": 0, "message": said, "finish_reason": "stop"}
             self.reply({**about, "object": "chat.completion", "choices": [choice], "usage": usage})
             return
         about["object"] = "chat.completion.chunk"
         chunks = [
-            {**about, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+            {**about, "choices": [{"index": 0, "delta": said, "finish_reason": None}]},
             {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
             {**about, "choices": [], "usage": usage},
         ]
@@ -94,8 +93,8 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def evaluated(case: Case) -> list[dict[str, Any]]:
-    """The traces that `vf-eval` writes about the first questions."""
+def evaluated(case: Case) -> Path:
+    """The file of traces that `vf-eval` writes about the first questions."""
     folder = Path("example").absolute()
     copy_example("verifiers", folder)
     problems = [
@@ -115,6 +114,10 @@ def evaluated(case: Case) -> list[dict[str, Any]]:
     subprocess.run(command, check=True, cwd=folder, env=environment)
     server.shutdown()
     (written,) = folder.rglob("traces.jsonl")
+    return written
+
+
+def traces_of(written: Path) -> list[dict[str, Any]]:
     episodes = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
     return [trace for episode in episodes for trace in episode["traces"]]
 
@@ -133,12 +136,14 @@ def main(case: Case, out: Path) -> None:
     ]
     checks.equal("confidences among its metrics", stated, expected)
     rewards = [None] * EVALUATED
-    for trace in evaluated(case):
+    written = evaluated(case)
+    for trace in traces_of(written):
         given = (trace.get("rewards") or {}).get("rlcr")
         rewards[int(trace["task"]["data"]["id"])] = (
             None if given is None else given["score"] * given["weight"]
         )
     checks.equal("rewards of `vf-eval`", rewards, [totals[0] for totals in case.totals[:EVALUATED]])
+    checks.imported("its traces", written, case, questions=EVALUATED, samples=1)
 
 
 if __name__ == "__main__":

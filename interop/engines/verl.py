@@ -16,9 +16,11 @@ import verl
 from omegaconf import OmegaConf
 from verl import DataProto
 from verl.trainer.ppo.metric_utils import process_validation_metrics
+from verl.trainer.ppo.ray_trainer import RayPPOTrainer
 from verl.trainer.ppo.reward import load_reward_manager
 
-from interop.case import Case, Checks
+from interop.case import Case
+from interop.checks import Checks
 from interop.tokens import tokenizer
 
 
@@ -57,6 +59,22 @@ async def scored(manager: str, case: Case) -> list[dict]:
     return await asyncio.gather(*(one(text, gold) for _, text, gold, _ in case.rows()))
 
 
+def dump(case: Case, scores: list[float], columns: dict[str, list]) -> Path:
+    """What verl's validation writes into `trainer.validation_data_dir`."""
+    tokens = tokenizer()
+
+    def rendered(question: int) -> str:
+        asked = [{"role": "user", "content": f"question {question}"}]
+        ids = tokens.apply_chat_template(asked, add_generation_prompt=True)["input_ids"]
+        return tokens.decode(ids, skip_special_tokens=True)
+
+    rows = case.rows()
+    inputs = [rendered(question) for question, _, _, _ in rows]
+    texts, golds = [text for _, text, _, _ in rows], [gold for _, _, gold, _ in rows]
+    RayPPOTrainer._write_generations(inputs, texts, golds, scores, columns, "dumped", 20)
+    return Path("dumped") / "20.jsonl"
+
+
 def main(case: Case, out: Path) -> None:
     checks = Checks(out, "verl")
     found = asyncio.run(scored("naive", case))
@@ -73,6 +91,9 @@ def main(case: Case, out: Path) -> None:
     assert all(np.isfinite(value) for metrics in validated.values() for value in metrics.values())
     scores = np.array(columns["score"]).reshape(-1, 2)
     checks.equal("mean score in verl's validation", [validated["score"]["mean@2"]], [scores.mean(1).mean()])
+
+    dumped = dump(case, [one["reward_score"] for one in found], columns)
+    checks.imported("its validation dump", dumped, case)
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     remote = asyncio.run(scored("remote", case))

@@ -157,7 +157,8 @@ def test_rows_have_their_own_verifier_choices_and_beginning() -> None:
     ]
     found = Scorer().score(rows)
     assert [one.correct for one in found] == [True] * 6 + [None]
-    assert found[-1].reason == "choices: not JSON: '[not JSON'"
+    assert found[-1].reason.startswith("choices: expected options: a list")
+    assert found[-1].reason.endswith("found str '[not JSON'")
 
 
 def test_grading_is_that_of_rlcr_score() -> None:
@@ -209,3 +210,20 @@ def test_what_stays_as_it_is() -> None:
     assert without_special("|>") == "|>"
     assert without_special("<|im_end|>") == ""
     assert completion_text({"content": "", "reasoning_content": "cut off"}) == "<think>cut off"
+
+
+@pytest.mark.parametrize("gold", ["2", "library", "B"])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"label": np.array(["1", "2"]), "text": np.array(["bank", "library"])},
+        {"1": "bank", "2": "library"},
+        "{'1': 'bank', '2': 'library'}",
+    ],
+)
+def test_options_are_read_as_in_tasks(choices: object, gold: str) -> None:
+    """Options that the data numbers get letters, as where a file of problems is built; so do their golds."""
+    scorer = Scorer(verifier="choice")
+    for answer, correct in (("B", True), ("library", True), ("A", False)):
+        found = scorer.score_one(text(answer), gold, extras={"choices": choices})
+        assert (found.correct, found.reason if correct else "") == (correct, "")

@@ -1,21 +1,57 @@
 """`make interop`: its stored completions, its comparisons, and its table; the engines themselves are not run here."""
 
+import asyncio
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from interop import table
 from interop.__main__ import RESULTS
-from interop.case import QUESTIONS, Case, Checks, _drawn, _total
+from interop.case import QUESTIONS, Case, _drawn, _total, split_thought
+from interop.checks import Checks
 from interop.environments import ENGINES
+from interop.snippets import snippet
 
 from rlcr.adapters.core import Row, Scorer
 from rlcr.adapters.example import EXAMPLES
 
+#: Engines that are met by a few lines of the page, and what it calls them.
+SNIPPETS = {
+    "nemo_gym": "NeMo-Gym",
+    "ms_swift": "ms-swift",
+    "tinker_cookbook": "tinker-cookbook",
+    "slime": "slime",
+}
+
 
 def test_every_adapter_has_its_engine() -> None:
-    assert set(ENGINES) == set(EXAMPLES)
+    assert set(ENGINES) == set(EXAMPLES) | set(SNIPPETS)
+
+
+@pytest.mark.parametrize("name", SNIPPETS.values())
+def test_the_lines_of_the_page_are_found_and_compile(name: str) -> None:
+    compile(snippet(name), name, "exec")
+    assert "rlcr.adapters" in snippet(name)
+    with pytest.raises(LookupError, match="no code for nothing"):
+        snippet("nothing")
+
+
+def test_slimes_lines_take_a_sample_or_a_group() -> None:
+    lines: dict[str, Any] = {}
+    exec(snippet("slime"), lines)
+    text = "<think>…</think><answer>4</answer><analysis>…</analysis><confidence>0.8</confidence>"
+    one = SimpleNamespace(response=text, label="4")
+    assert asyncio.run(lines["reward"](None, one)) == pytest.approx(0.98)
+    assert asyncio.run(lines["reward"](None, [one, one], evaluation=True)) == pytest.approx([0.98, 0.98])
+
+
+def test_a_thought_is_split_off_as_by_a_server() -> None:
+    assert split_thought("<think>a</think>b</think>") == ("a", "b</think>")
+    for whole in ("b", "<think>a", "<think></think>b", "b<think>a</think>"):
+        assert split_thought(whole) == ("", whole)
 
 
 def test_the_table_of_the_docs_is_that_of_the_results() -> None:

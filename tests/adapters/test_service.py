@@ -203,7 +203,7 @@ def test_a_body_that_is_too_large() -> None:
 
 
 def test_a_slow_client_and_one_that_leaves() -> None:
-    with limited_server(body_seconds=0.5) as server:
+    with limited_server(client_seconds=0.5) as server:
         head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
         with (
             socket.create_connection(server.address) as slow,

@@ -54,7 +54,7 @@ def test_percentages(tmp_path: Path) -> None:
         (
             1,
             (),
-            "line 2, column confidence: confidence 90 is outside [0, 1] (a percentage? `rlcr metrics --percent`",
+            "line 2, column confidence: confidence 90 is outside [0, 1] (a percentage? --percent reads",
         ),
         (2, ("--percent",), "line 2, column confidence: confidence 180 is outside [0, 100]"),
         (0.01, ("--percent",), "no confidence is above 1, so these are no percentages; leave out --percent"),

@@ -128,7 +128,7 @@ def test_the_page(tmp_path: Path) -> None:
     page = render(report)
     assert "AUROC, Brier and ECE rest on 18 of 35 scored answers" in page
     assert "judge tiny" in page
-    tables = {table.name: table for section in report.every_section() for table in section.tables}
+    tables = {table.name: table for section in report.every_section() for table in section.every_table()}
     for name in ("headline", "confidence-sources", "differences", "columns-a-t", "columns-a-t-differences"):
         texts = [cell.text for row in tables[name].rows for cell in row]
         assert any(text.endswith("*") for text in texts), name
@@ -143,7 +143,8 @@ def test_the_page(tmp_path: Path) -> None:
 def forced(texts: list[str], answers: list[str], format: str = "confidence") -> Results:
     cells = [
         record(
-            f"t/{n}", "t", text=f"<answer>{answer}</answer>", answer=answer, confidence=0.12,
+            f"t/{n}", "t", text=f"<answer>{answer}</answer>", answer=answer,
+            confidence=0.12 if any(map(str.isdigit, text)) else None,
             forced_confidence=text, format=format, verdict=["correct", "wrong"][n % 2],
         )
         for n, (text, answer) in enumerate(zip(texts, answers, strict=True))
@@ -157,10 +158,12 @@ def test_forced_confidences_that_repeat_the_answer_are_called_none(
     answers = [str(n) for n in range(10, 30)]
     results = forced([f" {answer}." for answer in answers[:15]] + [" 80"] * 5, answers)
     (warning,) = results.warnings
-    assert "20 of 20 confidences were EXTRACTED BY FORCE" in warning
+    assert "20 of 20 responses state no confidence, and 20 were EXTRACTED BY FORCE" in warning
     assert "15 of them only repeat the answer and are no confidences" in warning
     assert "The method does not fit this model" in warning
-    assert results.to_dict()["tasks"]["t"]["forced_confidences"] == {"forced": 20, "repeat_the_answer": 15}
+    assert results.to_dict()["tasks"]["t"]["forced_confidences"] == {
+        "forced": 20, "unreadable": 0, "repeat_the_answer": 15,
+    }  # fmt: skip
     print_results(results)
     assert warning in printed(capsys)
 
@@ -174,6 +177,21 @@ def test_forced_confidences_of_a_method_that_asks_for_them() -> None:
     # Without the tags, though they were asked for.
     (unfit,) = forced([" 80"] * 20, answers).warnings
     assert "0 of them only repeat the answer. The method does not fit" in unfit
+
+
+def test_a_forced_text_without_a_confidence_is_none_that_was_extracted() -> None:
+    answers = [str(n) for n in range(10, 30)]
+    results = forced([" very high"] * 14 + [" 80"] * 6, answers)
+    (warning,) = [one for one in results.warnings if "FORCE" in one]
+    assert "20 of 20 responses state no confidence, and 6 were EXTRACTED BY FORCE; 0 of them" in warning
+    assert results.to_dict()["tasks"]["t"]["forced_confidences"]["unreadable"] == 14
+    nothing = forced([" sure"] * 20, answers).warnings
+    assert any(
+        "20 of 20 responses state no confidence, and none could be extracted" in one for one in nothing
+    )
+    # What repeats the answer, and is no number, was no confidence to begin with.
+    echoed = forced([" Paris"] * 20, ["Paris"] * 20).to_dict()["tasks"]["t"]["forced_confidences"]
+    assert echoed == {"forced": 20, "unreadable": 20, "repeat_the_answer": 0}
 
 
 @pytest.mark.parametrize(

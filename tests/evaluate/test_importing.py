@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.command import RLCR
+from tests.command import RLCR, expect_one_line, rlcr
 from tests.evaluate.capitals import records_of
 
 from rlcr.errors import RlcrError
@@ -64,6 +64,30 @@ def test_confidences_of_the_table_stay_when_it_is_graded_again(tmp_path: Path) -
     assert before == sorted([0.25, 0.5, 0.75] * 4)
     rescore(tmp_path / "run", verifier="exact")
     assert sorted(r["confidence"] for r in records_of(tmp_path / "run")) == before
+
+
+def test_percentages(tmp_path: Path) -> None:
+    rows = [
+        {"q": f"Question {n}?", "gold": "4", "out": "Answer: 4", "sure": f"{10 * n}%", "share": n / 10}
+        for n in range(5)
+    ]
+    path = table(tmp_path, rows)
+    given = ("import", path, "--completion", "out", "--gold", "gold", "--question", "q")
+    made = rlcr(*given, "--out", tmp_path / "run", "--confidence", "sure", "--percent")
+    assert made.returncode == 0, made.stderr
+    assert [r["confidence"] for r in records_of(tmp_path / "run")] == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
+    # Not stated by a model: the table names the column.
+    assert "column sure" in made.stdout
+    assert "verbalised" not in made.stdout
+    expect_one_line(
+        rlcr(*given, "--out", tmp_path / "a", "--confidence", "share", "--percent"),
+        "column share: no confidence is above 1, so these are no percentages; leave out --percent",
+    )
+    rows[3]["sure"] = 70
+    table(tmp_path, rows)
+    message = "line 1, column sure: '0%' is not a number"
+    expect_one_line(rlcr(*given, "--out", tmp_path / "b", "--confidence", "sure"), message)
+    expect_one_line(rlcr(*given, "--out", tmp_path / "c", "--percent"), "name it with --confidence COL")
 
 
 def test_other_columns_split_the_metrics(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from faults.hostile_server import Asked, HostileServer, choice, http
 from tests.command import RLCR, rlcr
 from tests.evaluate.capitals import capitals, comparable, good_reply, needy_reply
 from tests.servers import ModelServer
@@ -149,3 +152,39 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path) -> None:
     assert f"interrupted: 0 of 160; {kept} more are sampled and kept; `rlcr eval --out {run}" in errors
     with pytest.raises(RlcrError, match=f"unfinished .0 of 160; {kept} more are sampled and kept"):
         rescore(run)
+
+
+@pytest.mark.parametrize("adaptive", [None, 0.9])
+@pytest.mark.parametrize("counts_on", [True, False], ids=["seed + index", "one stream"])
+def test_a_server_that_honours_seeds_gives_the_same_after_an_interruption(
+    tmp_path: Path, adaptive: float | None, counts_on: bool
+) -> None:
+    """Whether it counts on from the seed for each choice, or draws all choices of a call from one stream."""
+    task = capitals(tmp_path, 2)
+
+    def drawn(asked: Asked) -> Iterator[bytes]:
+        choices = [choice(asked, index) for index in range(asked.body.get("n", 1))]
+        for one in choices:
+            seed = (
+                f"{asked.body['seed'] + one['index']}"
+                if counts_on
+                else f"{asked.body['seed']}.{one['index']}"
+            )
+            named = random.Random(f"{asked.question}{seed}").choice(["Rome", "Oslo", "Bern", "Riga"])
+            text = f"<think>{seed}</think><answer>{named}</answer><analysis>a</analysis>"
+            one |= {"message": {"content": f"{text}<confidence>0.6</confidence>"}, "logprobs": None}
+        yield http(json.dumps({"choices": choices}).encode())
+
+    with HostileServer(drawn) as server:
+        settings = Settings(
+            f"{server.url}#tiny", (task,), "rlcr", samples=8, temperature=1.0, adaptive=adaptive
+        )
+        evaluate(settings, tmp_path / "whole")
+        whole = comparable(tmp_path / "whole")
+        for cut in (3, 13, len(whole) - 2):
+            run = tmp_path / f"cut-{cut}"
+            evaluate(settings, run)
+            cut_short(run, cut)
+            (run / "adaptive.json").unlink(missing_ok=True)
+            evaluate(settings, run, resume=True)
+            assert comparable(run) == whole, cut

@@ -32,6 +32,7 @@ PLAIN: dict[str, Callable[[np.ndarray, np.ndarray], float | None]] = {
     "ece": metrics.ece,
     "ece_decimal": lambda c, q: metrics.ece(c, q, binning="decimal"),
     "smooth_ece": metrics.smooth_ece,
+    "expected_reward": metrics.expected_reward,
     "brier_skill": metrics.brier_skill,
     "reliability": lambda c, q: metrics.murphy(c, q).reliability,
     "resolution": lambda c, q: metrics.murphy(c, q).resolution,

@@ -258,3 +258,23 @@ def test_macro_average_names_the_task_without_a_metric() -> None:
     macro = metrics.macro_average({"fine": task, "flat": ([1, 1], [0.5, 0.6]), "q": (*task, range(40))})
     assert macro.metrics["auroc"] == metrics.Estimate(None, None, None, "undefined in flat")
     assert macro.metrics["brier"].value is not None
+
+
+def test_the_macro_difference_is_that_of_the_macro_averages() -> None:
+    """Against resampling each task for both systems at once, by hand."""
+    rng = np.random.default_rng(2)
+    tasks = [(*sample(300, seed), *sample(300, seed + 1)) for seed in (1, 7)]
+    pairs = [metrics.compare(*task, resamples=2000) for task in tasks]
+    both = metrics.macro_difference(pairs, "brier")
+    plain = []
+    for _ in range(2000):
+        differences = []
+        for c, q, other_c, other_q in tasks:
+            i = rng.integers(300, size=300)
+            differences.append(metrics.brier(other_c[i], other_q[i]) - metrics.brier(c[i], q[i]))
+        plain.append(np.mean(differences))
+    low, high = np.quantile(plain, [0.025, 0.975])
+    assert both.value == pytest.approx(np.mean([pair.metrics["brier"].value for pair in pairs]))
+    assert (both.low, both.high) == (pytest.approx(low, abs=4e-3), pytest.approx(high, abs=4e-3))
+    unknown = metrics.compare([1, 1], [0.5, 0.5], [1, 1], [0.5, 0.5], resamples=2000)
+    assert metrics.macro_difference([*pairs, unknown], "auroc").value is None

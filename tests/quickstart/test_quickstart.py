@@ -62,6 +62,11 @@ def test_what_it_leaves(done):
     page = done.report.read_text()
     assert "Exactly, over every sequence of draws" in page
     assert "paper, RLCR-Brier (7B)" in page
+    # One set of names: what happened, the table, the answers and the training speak of the same run.
+    headline = page.split("<h1>")[1].split("</h1>")[0]
+    assert "RLCR (Brier)" in headline
+    assert '{"name":"RLCR (Brier)"' in page
+    assert 'class="value">rlcr<' not in page
 
 
 def test_a_second_run_does_nothing_again(done):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import shutil
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.hostile import NASTY
 from tests.report.run_folders import problem, record, simulated_records, simulated_run, write_run
 
 from rlcr.report.page import write_report
@@ -15,10 +19,11 @@ from rlcr.report.page import write_report
 pytest.importorskip("selenium", reason="no browser tests without selenium")
 
 
-@pytest.fixture
-def page(runs: dict[str, Path], tmp_path: Path) -> Path:
-    write_report(list(runs.values()), tmp_path / "report.html")
-    return tmp_path / "report.html"
+@pytest.fixture(scope="module")
+def page(runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_report(list(runs.values()), path)
+    return path
 
 
 class Page:
@@ -34,6 +39,13 @@ class Page:
 
     def one(self, selector: str) -> Any:
         return self.browser.find_element("css selector", selector)
+
+    def open(self, address: str) -> None:
+        self.browser.get(address)
+
+    @property
+    def address(self) -> str:
+        return self.browser.current_url
 
     def texts(self, selector: str) -> list[str]:
         return [element.text for element in self.all(selector)]
@@ -82,7 +94,7 @@ class Page:
 
 def test_it_opens_without_complaints_or_requests(browser: Any, page: Path) -> None:
     shown = Page(browser, page)
-    assert shown.texts("h1") == ["Calibration report"]
+    assert shown.texts("h1")[0].startswith("Over 2 tasks, rlcr cuts ECE from ")
     assert len(shown.all("svg.chart")) > 20
     assert shown.complaints() == []
     assert [url for url in shown.requests() if not url.startswith("data:")] == [page.as_uri()]
@@ -116,9 +128,9 @@ def test_filters_by_clicking(browser: Any, page: Path) -> None:
     assert 0 < shown.count < 200
     assert {float(text.split("%")[0]) for text in shown.texts(".card .meter span")} <= {20, 25, 30, 35, 40}
     shown.click(".reset")
-    shown.write("#f-search", "[17]")
+    shown.write("#f-find", "[17]")
     assert shown.count == 7
-    shown.write("#f-search", "no text has this")
+    shown.write("#f-find", "no text has this")
     assert shown.texts("#cards .missing") == ["No answer passes these filters."]
     shown.click(".reset")
     first = shown.texts(".card .where")
@@ -140,11 +152,127 @@ def test_the_same_question_side_by_side(browser: Any, page: Path) -> None:
     tops = {column.location["y"] for column in columns[:3]}
     assert len(tops) == 1  # beside, not below each other
     shown.click("#back")
+    assert len(shown.all(".card")) == 10
     shown.choose("#f-run", "all runs")
     shown.choose("#f-view", "runs side by side")
     assert len(shown.all(".card")) == 4
     assert shown.count == 200 + 80
     assert shown.complaints() == []
+
+
+def test_search_then_compare_takes_one_click(browser: Any, page: Path) -> None:
+    """The search ends as the pointer goes down on a card, and must not draw new cards under it."""
+    shown = Page(browser, page)
+    shown.write("#f-find", "[17]")
+    assert shown.count == 7
+    shown.one(".card .across").click()
+    (card,) = shown.all(".card")
+    assert len(card.find_elements("css selector", ".side > div")) == 4
+    assert "[17]" in card.text
+    time.sleep(0.4)
+    assert shown.one("#opened").is_displayed()
+    shown.click("#back")
+    assert shown.one("#f-find").get_attribute("value") == "[17]"
+    assert shown.count == 7
+    assert shown.complaints() == []
+
+
+def test_an_address_opens_the_same_answer_and_the_same_list(browser: Any, page: Path) -> None:
+    shown = Page(browser, page)
+    shown.choose("#f-run", "rlvr")
+    shown.click("#f-right")
+    shown.choose("#f-sort", "longest")
+    shown.click("#next")
+    seen, count, filtered = shown.texts(".card .where"), shown.count, shown.address
+    assert filtered.endswith("#answers?run=rlvr&sort=long&right=no&page=2")
+    link = shown.all(".card-head .link")[3]
+    text, answer = shown.texts(".card")[3], link.get_attribute("href")
+    assert "#answer?run=rlvr&task=" in answer
+    shown.run("document.querySelectorAll('.card-head .link')[3].click()")
+    assert shown.texts(".card") == [text]
+    # In another window: the same answer, and the same list.
+    shown.open("about:blank")
+    shown.open(answer)
+    assert shown.texts(".card") == [text]
+    assert shown.one("#opened").is_displayed()
+    shown.open("about:blank")
+    shown.open(filtered)
+    assert (shown.texts(".card .where"), shown.count) == (seen, count)
+    assert (shown.one("#f-run").get_attribute("value"), shown.one("#f-right").is_selected()) == (
+        "rlvr",
+        False,
+    )
+    # Back from an answer to the list it was opened from; one that is not there is said.
+    shown.run("document.querySelector('.card .across').click()")
+    time.sleep(0.2)
+    assert "#question?task=" in shown.address
+    shown.browser.back()
+    time.sleep(0.2)
+    assert (shown.texts(".card .where"), shown.address) == (seen, filtered)
+    shown.open("about:blank")
+    shown.open(f"{page.as_uri()}#answer?run=rlvr&task=gsm8k&id=nothing&sample=0")
+    assert shown.texts("#cards .missing") == ["This page does not hold it."]
+    assert shown.complaints() == []
+
+
+def test_the_baseline_is_chosen(browser: Any, page: Path) -> None:
+    shown = Page(browser, page)
+
+    def names() -> set[str]:
+        return {row.text for row in shown.all("#differences tbody th") if row.is_displayed()}
+
+    assert names() == {"rlvr", "rlcr"}
+    shown.choose("#choose-differences", "rlcr")
+    assert names() == {"base", "rlvr"}
+
+
+def test_the_contents_fit_and_runs_stay_comparable(browser: Any, page: Path) -> None:
+    shown = Page(browser, page)
+    cut = """return [...document.querySelectorAll('nav a')].filter((a) => {
+        const box = a.getBoundingClientRect();
+        return box.width === 0 || box.left < 0 || box.right > document.documentElement.clientWidth; }).length"""
+    shown.resize(1280)
+    assert shown.run(cut) == 0
+    assert len(shown.all("nav a")) == 12
+    shown.resize(390)
+    shown.click("#contents")
+    assert shown.run(cut) == 0
+    shown.click("nav a[href='#differences']")
+    assert not shown.one("nav").is_displayed()
+    # Side by side, not below each other: one line for each run, with three numbers of it.
+    heads = [head for head in shown.all("#table-headline thead th") if head.is_displayed()]
+    assert [head.text.split()[0] for head in heads] == ["Run", "Accuracy", "ECE", "Reward"]
+    for row in shown.all("#table-headline tbody tr"):
+        cells = [cell for cell in row.find_elements("css selector", "th, td") if cell.is_displayed()]
+        assert len(cells) == 4
+        assert len({cell.location["y"] for cell in cells}) == 1
+        assert max(cell.location["x"] + cell.size["width"] for cell in cells) <= 390
+    shown.click("#table-headline .all-columns")
+    assert shown.one("#table-headline thead th.extra").is_displayed()
+    assert shown.overflow() == 0
+
+
+def test_on_paper_figures_and_tables_are_whole(browser: Any, page: Path, tmp_path: Path) -> None:
+    pdf = shutil.which("pdftotext")
+    if not pdf:
+        pytest.skip("no pdftotext: install Debian's poppler-utils")
+    shown = Page(browser, page)
+    printed = shown.browser.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.69})
+    (tmp_path / "page.pdf").write_bytes(base64.b64decode(printed["data"]))
+    text = subprocess.run(
+        [pdf, "-layout", tmp_path / "page.pdf", "-"], capture_output=True, text=True, check=True
+    ).stdout
+    # What is folded on the screen is there, with its last column.
+    assert "confidence-weighted majority" in text
+    for heading in ("Accuracy", "Reward", "Unscorable", "Rated", "Task by task", "Training"):
+        assert heading in text
+    assert shown.run("return document.querySelectorAll('details.fold[open]').length") == 0
+    wide = """return [...document.querySelectorAll('.wide-table')].filter((e) => e.offsetParent
+        && e.scrollWidth > e.clientWidth + 1).map((e) => e.parentElement.id)"""
+    shown.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    shown.resize(740)  # what A4 leaves between its margins
+    shown.run("window.dispatchEvent(new Event('beforeprint'))")
+    assert shown.run(wide) == []
 
 
 def test_keyboard_theme_and_values(browser: Any, page: Path) -> None:
@@ -172,12 +300,6 @@ def test_keyboard_theme_and_values(browser: Any, page: Path) -> None:
     )
     assert shown.run("return document.querySelectorAll('figure details table').length") >= 8
     assert shown.complaints() == []
-
-
-NASTY = (
-    "<think></script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
-    "<svg onload=window.hacked=1>\u2028 {{ 7 * 7 }} &lt;b&gt;</think><answer><b>4</b></answer>"
-)
 
 
 def test_hostile_texts_are_texts(browser: Any, tmp_path: Path) -> None:
@@ -217,7 +339,7 @@ def test_no_horizontal_overflow(browser: Any, page: Path, tmp_path: Path, width:
         shown.choose("#f-view", view)
         shown.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
         assert shown.overflow() == 0
-        wide = """return [...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll, svg, .sr-only, thead')
+        wide = """return [...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll, svg, .sr-only, thead, #table-grid')
             && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map((e) => e.outerHTML.slice(0, 90))"""
         assert shown.run(wide) == []
     shot = tmp_path / "shot.png"
@@ -241,25 +363,35 @@ def test_two_hundred_thousand_records(
     built = time.perf_counter() - started
     page_size = (tmp_path / "report.html").stat().st_size
     assert report.selection.total == 200_000
+    # The computing time of the page's own thread, so that other work of the machine does not count.
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def computed() -> float:
+        counts = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return next(count["value"] for count in counts if count["name"] == "TaskDuration")
+
     shown = Page(browser, tmp_path / "report.html")
     paint = shown.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1000
+    loaded = computed()
     times = {}
     for name, script in {
         "wrong": "document.getElementById('f-wrong').click()",
-        "run": "const e = document.getElementById('f-run'); e.value = '2'; e.dispatchEvent(new Event('change', {bubbles: true}))",
-        "search": "const e = document.getElementById('f-search'); e.value = 'bound above'; e.dispatchEvent(new Event('change', {bubbles: true}))",
+        "run": "const e = document.getElementById('f-run'); e.value = 'rlcr'; e.dispatchEvent(new Event('change', {bubbles: true}))",
+        "search": "const e = document.getElementById('f-find'); e.value = 'bound above'; e.dispatchEvent(new Event('change', {bubbles: true}))",
         "side": "const e = document.getElementById('f-view'); e.value = 'side'; e.dispatchEvent(new Event('change', {bubbles: true}))",
     }.items():  # fmt: skip
-        timed = f"const t = performance.now(); (() => {{ {script} }})(); document.body.offsetHeight; return (performance.now() - t) / 1000"
-        times[name] = shown.run(timed)
+        before = computed()
+        shown.run(f"(() => {{ {script} }})(); document.body.offsetHeight")
+        times[name] = computed() - before
     with capsys.disabled():
         print(
             f"\n200,000 records, {size / 1e6:.0f} MB: built in {built:.1f} s, page {page_size / 1e6:.1f} MB with "
-            f"{len(report.selection.samples):,} samples, first paint {paint:.2f} s, "
+            f"{len(report.selection.samples):,} samples, first paint {paint:.2f} s; computing: {loaded:.2f} s until it is whole, "
             + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in times.items())
         )
     assert built < 60
     assert page_size < 15_000_000
     assert paint < 1
-    assert max(times.values()) < 1
+    assert loaded < 1
+    assert max(times.values()) < 0.3
     assert shown.complaints() == []

@@ -14,7 +14,9 @@ from rlcr.errors import RlcrError
 from rlcr.evaluate.compare import compare_runs
 from rlcr.metrics.tables import Cell, Heading, estimate_cell, mark_best
 from rlcr.report import numbers
-from rlcr.report.page import make_report
+from rlcr.report.differences import differences
+from rlcr.report.page import make_report, render
+from rlcr.report.pairs import Pairs
 from rlcr.report.reading import read_runs
 
 
@@ -30,13 +32,19 @@ def test_the_page_shows_the_numbers_of_the_results(runs: dict[str, Path]) -> Non
 
 def test_differences_are_those_of_compare(runs: dict[str, Path]) -> None:
     found = read_runs([runs["base"], runs["rlcr"]])
-    table = numbers.differences(found.evals, ["gsm8k", "trivia"])
+    (_, minus_base), (_, minus_rlcr) = differences(Pairs(found.evals, ["gsm8k", "trivia"]), ["", ""])
     expected = compare_runs(runs["base"], runs["rlcr"]).tasks
-    assert len(table.rows) == 2
-    for row in table.rows:
-        for cell, metric in zip(row[3:7], ("accuracy", "auroc", "brier", "ece"), strict=True):
-            difference = expected[row[2].text].metrics[metric]
+    assert len(minus_base.rows) == len(minus_rlcr.rows) == 2
+    for row, turned in zip(minus_base.rows, minus_rlcr.rows, strict=True):
+        for cell, other, metric in zip(row[2:7], turned[2:7], numbers.METRICS, strict=True):
+            difference = expected[row[1].text].metrics[metric]
             assert (cell.value, cell.low, cell.high) == (difference.value, difference.low, difference.high)
+            assert other.value is not None
+            assert other.low is not None
+            assert other.high is not None
+            # The other baseline is the same pair, the other way round.
+            assert (-other.value, -other.high, -other.low) == (cell.value, cell.low, cell.high)
+            assert {cell.mark, other.mark} in ({""}, {"better", "worse"})
 
 
 def test_pairs_are_of_the_same_problems(tmp_path: Path) -> None:
@@ -50,8 +58,9 @@ def test_pairs_are_of_the_same_problems(tmp_path: Path) -> None:
         settings = json.loads((folder / "run.json").read_text())
         settings["settings"]["tasks"]["t"]["sha256"] = name * 64
         (folder / "run.json").write_text(json.dumps(settings))
-    table = numbers.differences(read_runs([tmp_path / "a", tmp_path / "b"]).evals, ["t"])
-    assert table.rows[0][-2].value == 5
+    pairs = Pairs(read_runs([tmp_path / "a", tmp_path / "b"]).evals, ["t"])
+    (_, table), _ = differences(pairs, ["", ""])
+    assert table.rows[0][-1].value == 5
     assert any("same id and content" in note for note in table.notes)
 
 
@@ -77,22 +86,36 @@ def test_what_was_trained_on_is_not_pooled(runs: dict[str, Path]) -> None:
         make_report(read_runs([runs["base"]]), ["nothing"])
 
 
-def test_the_best_is_marked_and_so_are_ties() -> None:
+def test_the_best_is_marked_where_it_is_decided() -> None:
     columns = (Heading("run"), Heading("a", "up"), Heading("b", "down"))
     rows = [
         (Cell(name), estimate_cell(a), estimate_cell(b))
-        for name, a, b in (("x", 0.5, 0.2), ("y", 0.5, 0.1), ("z", 0.4, None))
+        for name, a, b in (("x", 0.5, 0.2), ("y", 0.6, 0.1), ("z", 0.4, None))
     ]
-    marks = [[cell.mark for cell in row] for row in mark_best(columns, rows)]
-    assert marks == [["", "best", ""], ["", "best", "best"], ["", "", ""]]
+    asked = []
+
+    def decided(column: int, best: int, following: int) -> bool:
+        asked.append((column, best, following))
+        return column == 2
+
+    marks = [[cell.mark for cell in row] for row in mark_best(columns, rows, decided)]
+    assert marks == [["", "", ""], ["", "", "best"], ["", "", ""]]
+    assert asked == [(1, 1, 0), (2, 1, 0)]
 
 
-def test_the_average_over_missing_tasks_is_not_marked_best(tmp_path: Path) -> None:
-    simulated_run(tmp_path / "both", "rlcr", {"a": 30, "b": 30})
-    simulated_run(tmp_path / "one", "rlcr", {"a": 30})
-    table = make_report(read_runs([tmp_path / "both", tmp_path / "one"])).headline.tables[0]
-    assert not any(cell.mark for cell in table.rows[1])
-    assert any("1 of the 2 tasks" in note for note in table.notes)
+def test_runs_of_different_tasks_are_a_grid_and_have_no_average(tmp_path: Path) -> None:
+    both = simulated_run(tmp_path / "both", "rlcr", {"a": 30, "b": 30})
+    one = simulated_run(tmp_path / "one", "base", {"a": 30})
+    report = make_report(read_runs([both, one]))
+    (table,) = report.headline.tables
+    assert [column.text for column in table.columns] == ["Run", "a", "b"]
+    results = json.loads((both / "results.json").read_text())["tasks"]["b"]["metrics"]
+    cell = table.rows[0][2]
+    assert cell.value == results["accuracy"]["value"]
+    assert cell.below[0] == f"ECE {results['ece']['value']:.3f}"
+    assert table.rows[1][2].text == "–"
+    assert "average of" not in words(render(report))
+    assert report.sentence.startswith("On a, one of 2 tasks, ")
 
 
 def test_a_run_of_rlcr_eval(tmp_path: Path) -> None:
@@ -117,6 +140,6 @@ def test_a_run_of_rlcr_eval(tmp_path: Path) -> None:
     report = make_report(read_runs([tmp_path / "run"]))
     assert report.notes == []
     (row,) = report.headline.tables[0].rows
-    assert [cell.text for cell in row[5:]][1:] == ["75.0%", "0", "4", "4"]
+    assert [cell.text for cell in row[6:]][1:] == ["75.0%", "4"]
     assert [s["v"] for s in report.selection.samples].count(1) == 1
     assert sum("fc" in s for s in report.selection.samples) == 3

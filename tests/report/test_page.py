@@ -14,8 +14,9 @@ from tests.report.pages import words
 from tests.report.run_folders import simulated_run, simulated_training
 
 from rlcr.errors import RlcrError
+from rlcr.report.naming import labels
 from rlcr.report.page import make_report, render, write_files, write_report
-from rlcr.report.reading import labels, read_runs
+from rlcr.report.reading import read_runs
 
 
 def test_trainings_alone_without_evaluations_or_updates(tmp_path: Path) -> None:
@@ -28,10 +29,15 @@ def test_trainings_alone_without_evaluations_or_updates(tmp_path: Path) -> None:
     )
     report = make_report(read_runs([tmp_path / "whole", tmp_path / "begun", tmp_path / "one"]))
     text = words(render(report))
-    assert "No run was evaluated" in text
+    assert report.sentence.startswith("whole after 400 updates: reward rises from 0.3")
+    assert report.sentence.endswith(
+        "begun has made no update yet; one after 1 update: reward stays at 0.500."
+    )
+    # What is not there has no section, and no place in the contents.
+    assert [section.name for section in report.every_section()] == ["results", "training", "rules"]
+    assert "Answers" not in text
     assert "begun: no updates.jsonl" in text
     assert "Each point is the mean of up to 4 updates" in text
-    assert "no training has finished a held-out evaluation" in text
     write_files(report, tmp_path / "files")
     only = make_report(read_runs([tmp_path / "begun"]))
     assert "Not drawn: no update was logged" in words(render(only))
@@ -63,17 +69,16 @@ def test_the_command_writes_the_page_and_the_files(runs: dict[str, Path], tmp_pa
     assert out.read_text().startswith("<!doctype html>")
     names = {path.name for path in files.iterdir()}
     figures = (
-        "reliability-all-tasks",
+        "reliability-first",
         "reliability-task-gsm8k",
         "risk-coverage",
-        "scoring-rules",
         "voting",
         "confidence-sums",
     )
     assert {f"{name}{kind}" for name in figures for kind in (".png", ".svg", ".pdf")} <= names
     assert {
         f"{name}{kind}"
-        for name in ("headline", "differences", "task-trivia")
+        for name in ("headline", "grid", "differences", "differences-2", "task-trivia")
         for kind in (".md", ".tex", ".csv")
     } <= names
     with open(files / "headline.csv", newline="") as file:

@@ -18,20 +18,20 @@ SECRET = "sk-recognise-me-0123456789"
 @pytest.mark.parametrize(
     ("environment", "sent"),
     [
-        ({}, "none"),
-        ({"OPENAI_API_KEY": "general"}, "general"),
-        ({"OPENAI_API_KEY": "general", "RLCR_API_KEY": "ours"}, "ours"),
+        ({}, None),
+        ({"OPENAI_API_KEY": "general"}, "Bearer general"),
+        ({"OPENAI_API_KEY": "general", "RLCR_API_KEY": "ours"}, "Bearer ours"),
     ],
 )
 def test_where_the_key_comes_from(
-    environment: dict[str, str], sent: str, monkeypatch: pytest.MonkeyPatch
+    environment: dict[str, str], sent: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ModelServer(echo) as server:
         sampler = patient(server)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         list(sampler.sample([ask(1)], GREEDY))
-    assert server.calls[0].headers["authorization"] == f"Bearer {sent}"
+    assert server.calls[0].headers.get("authorization") == sent
 
 
 def test_the_key_is_never_shown(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

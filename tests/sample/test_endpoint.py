@@ -224,7 +224,7 @@ def test_an_address_where_nobody_ever_answers(caplog: pytest.LogCaptureFixture) 
 
 
 def test_without_the_client_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openai", None)
+    monkeypatch.setitem(sys.modules, "httpx2", None)
     with pytest.raises(RlcrError, match=r'pip install "rlcr\[endpoint\]"'):
         EndpointSampler("http://localhost:1/v1", "tiny")
 

@@ -22,6 +22,7 @@ from tests.tiny import tiny_model, tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from rlcr.engine.decoding import PackedModel
+from rlcr.engine.half import HalfWeights
 from rlcr.errors import RlcrError
 from rlcr.sample import Refused, Request, Sampling
 from rlcr.sample.batch import Batch
@@ -84,7 +85,9 @@ def test_a_spent_budget_makes_samples_give_way_and_resume(model, tokenizer) -> N
     assert max(len(c.token_ids) for c in reference.values()) > 130  # through three slabs
     maker = Maker(tokenizer, long, frozenset([tokenizer.eos_token_id]), 512)
     jobs = [maker.job(request) for request in requests]
-    batch = Batch(PackedModel(model), maker, token_budget=900, max_rows=16, first_guess=32)
+    batch = Batch(
+        PackedModel(model, HalfWeights(model)), maker, token_budget=900, max_rows=16, first_guess=32
+    )
     batch.add(jobs)
     found, resumed = {}, 0
     while batch.busy:

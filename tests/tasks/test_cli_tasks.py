@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from typer.testing import CliRunner
 
 from rlcr.cli.tasks import app
 from rlcr.errors import RlcrError
-from rlcr.tasks import TASKS
+from rlcr.tasks import TASKS, load_at_most
 
 run = CliRunner().invoke
 
@@ -41,9 +42,14 @@ def test_alone_it_lists_every_task_and_cuts_no_name(columns: int, monkeypatch: p
 def test_show(data: str) -> None:
     result = run(app, ["show", "gsm8k", "--limit", "2", "--prompt", "rlvr", "--data-dir", data])
     assert result.exit_code == 0, result.output
-    assert "Question 1?" in result.output
-    assert "Question 2?" not in result.output
-    assert "gold: 1\nverifier: math" in result.output
+    assert result.output.count("verifier: math") == 2 + 1  # that of each, and that of the set
+    # Those that an evaluation of two would take, in their order.
+    taken = load_at_most("gsm8k", "test", 2, data_dir=data).problems
+    shown = re.findall(r"── (.*)\n", result.output)
+    assert shown == [problem.id for problem in taken]
+    for problem in taken:
+        assert problem.question in result.output
+        assert f"\ngold: {problem.gold[0]}\nverifier: math" in result.output
     assert "about: grade-school word problems\nmetrics: accuracy by math-verify\n" in result.output
     assert "note: all 9 problems at hand" in result.output
 

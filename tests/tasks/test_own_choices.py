@@ -125,6 +125,11 @@ def test_choice_and_options_come_together(write: Write) -> None:
     assert problem.gold == ("A) bank",)
 
 
+def test_a_file_that_is_not_there_is_told_before_its_options() -> None:
+    with pytest.raises(RlcrError, match=r"nowhere\.jsonl: no such file"):
+        load("file", path="nowhere.jsonl", verifier="choice")
+
+
 def test_a_question_that_shows_its_options_is_left_as_it_is(write: Write) -> None:
     shown = "Where?\n(A) bank\n(B) library"
     path = write("mine.jsonl", [{"question": shown, "answer": "A", "options": ["bank", "library"]}])

@@ -42,9 +42,9 @@ def grpo_step(
     reference: Any = None,
     kl: float = 0.0,
 ) -> dict[str, torch.Tensor]:
-    """The gradient of the loss: token losses summed, divided by the tokens that count."""
+    """The gradient of the loss: the mean over the tokens that count, and that over expected confidences."""
     model.zero_grad()
-    losses, counted = [], 0
+    losses, expectations = [], []
     for group in groups:
         scored = [row.rewards for row in group if row.rewards is not None]
         for row in group:
@@ -74,7 +74,7 @@ def grpo_step(
                     p_D = logps_TV[t, list(row.digit_rewards)].exp()
                     rewards_D = torch.tensor(list(row.digit_rewards.values())).to(p_D)
                     rewards_D = rewards_D - confidence_entropy * p_D.detach().log()
-                    loss = loss - (p_D * (rewards_D - (p_D @ rewards_D / p_D.sum()).detach())).sum()
+                    expectations.append(-(p_D * (rewards_D - (p_D @ rewards_D / p_D.sum()).detach())).sum())
                 loss = loss + entropy * (logps_TV[t].exp() * logps_TV[t]).sum()
                 if kl:
                     with torch.no_grad():
@@ -82,6 +82,8 @@ def grpo_step(
                     gap = other[token] - logps_TV[t, token]
                     loss = loss + kl * (gap.exp() - gap - 1)
                 losses.append(loss)
-                counted += 1
-    (torch.stack(losses).sum() / counted).backward()
+    total = torch.stack(losses).mean()
+    if expectations:
+        total = total + torch.stack(expectations).mean()
+    total.backward()
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}

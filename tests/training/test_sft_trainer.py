@@ -11,6 +11,7 @@ from tests.tiny import tiny_model, tiny_tokenizer
 from tests.training.sft_runs import rows
 from trl import SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
 
+from rlcr.engine.trial import Trial
 from rlcr.training import sft_trainer
 from rlcr.training.sft import Settings, make_examples, make_trainer
 from rlcr.training.sft_trainer import PackedSFTTrainer, samples_of
@@ -83,3 +84,16 @@ def test_examples_that_begin_unlike_are_trained_the_plain_way(
     other_loss, other_gradient = stepped(trainer, inputs, PackedSFTTrainer.training_step)
     assert loss == pytest.approx(other_loss, rel=1e-5)
     assert torch.allclose(gradient, other_gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_processes_whose_examples_begin_unlike_make_the_trial_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes meet in it: one that left it out would let the others wait."""
+    trainer, tried = ready(tmp_path), list[bool]()
+    monkeypatch.setattr(sft_trainer, "_common", lambda rows: 0)
+    monkeypatch.setattr(
+        trainer._sharing, "_try", lambda model, samples: tried.append(bool(samples)) or Trial("not now")
+    )
+    stepped(trainer, batch(trainer), PackedSFTTrainer.training_step)
+    assert tried == [False]  # on tokens drawn at random

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -33,6 +32,8 @@ from rlcr.problem import Problem, as_texts
 from rlcr.response import Response, parse
 from rlcr.reward import Reward, Scored, get_reward
 from rlcr.runs.record import Record, Sampled
+from rlcr.tasks.plumbing.choices import letter_and_text
+from rlcr.tasks.plumbing.options import named_option, options_of
 from rlcr.verify import get_verifier
 
 log = logging.getLogger(__name__)
@@ -247,12 +248,13 @@ class Scorer:
             text = completion_text(row.completion, self.special_tokens)
         except ValueError as error:
             text_fault = str(error)
+        verifier = row.verifier or self.verifier
         try:
-            gold, extras = _golds(row.gold), _extras(row.extras)
+            gold, extras = _with_options(_golds(row.gold), _extras(row.extras), verifier)
         except ValueError as error:
             gold_fault = str(error)  # without a gold every verifier says unscorable
         question = row.question if isinstance(row.question, str) else ""
-        problem = Problem(str(row.id), question, gold, row.verifier or self.verifier, extras=extras)
+        problem = Problem(str(row.id), question, gold, verifier, extras=extras)
         think_open = self.think_open if row.think_open is None else bool(row.think_open)
         return _Taken(text, problem, think_open, text_fault, gold_fault)
 
@@ -286,26 +288,27 @@ def _extras(extras: object) -> dict[str, Any]:
         return {}
     if not isinstance(extras, Mapping):
         raise ValueError(f"extras: expected a mapping, found {described(extras)}")
-    found = {str(name): _plain(value) for name, value in extras.items() if value is not None}
-    if "choices" in found:
-        found["choices"] = _choices(found["choices"])
-    return found
+    return {str(name): _plain(value) for name, value in extras.items() if value is not None}
 
 
-def _choices(choices: object) -> dict[str, str]:
-    if isinstance(choices, str):  # as JSON, where a table holds only texts
-        try:
-            choices = json.loads(choices)
-        except ValueError:
-            raise ValueError(f"choices: not JSON: {choices[:40]!r}") from None
-    if isinstance(choices, (list, tuple)):
-        choices = {chr(ord("A") + index): text for index, text in enumerate(choices)}
-    if isinstance(choices, Mapping) and set(choices) == {"label", "text"}:  # as on the Hugging Face hub
-        choices = dict(zip(_plain(choices["label"]), _plain(choices["text"]), strict=False))
-    if not isinstance(choices, Mapping):
-        raise ValueError(f"choices: expected a list or a mapping, found {described(choices)}")
-    # A table of rows with different options fills up the missing ones with nulls.
-    return {str(letter): str(text) for letter, text in choices.items() if text is not None}
+def _with_options(
+    golds: tuple[str, ...], extras: dict[str, Any], verifier: str
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Golds and extras with the options by letter, as every task with options has them."""
+    if "choices" not in extras:
+        return golds, extras
+    choices = extras["choices"]
+    if isinstance(choices, Mapping):
+        # A table of rows with different options fills up the missing ones with nulls.
+        choices = {str(label): _plain(text) for label, text in choices.items() if text is not None}
+    try:
+        options = options_of(choices)
+    except ValueError as error:
+        raise ValueError(f"choices: {error}; found {described(extras['choices'])}") from None
+    letters = named_option(golds, options) if verifier == "choice" else None
+    if letters:
+        golds = tuple(letter_and_text(letter, options.texts) for letter in letters)
+    return golds, extras | {"choices": options.texts}
 
 
 def _plain(value: object) -> Any:

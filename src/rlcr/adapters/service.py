@@ -10,7 +10,8 @@ threads, which share the processes that compare formulas.
 What a client cannot do to the others: send a body that is too large (413) or too slowly (408), wait for ever
 (504), or fill the memory: requests beyond those that may be under way, or whose bodies would be too much
 together, are told to come back (503, with Retry-After). A job that has begun keeps its place until it ends,
-also where nobody waits for it any more.
+also where nobody waits for it any more. Heads, and replies that nobody reads, are bounded by
+:mod:`~rlcr.adapters.service_protocol`.
 
 Errors are ``{"error": "one line"}``. A token, where there is one, comes as ``Authorization: Bearer …`` or,
 from engines that send no headers, as ``?token=…`` in the address; nothing writes addresses down.
@@ -62,13 +63,14 @@ _BACKLOG = 2048
 class Limits:
     """What one client may ask of the service.
 
-    ``body`` is in bytes. ``seconds`` are for the reply, from when the body is there, which it must be after
-    ``body_seconds``. ``waiting`` is how many requests may be under way.
+    ``body`` is in bytes. ``seconds`` are for the reply, from when the body is there. ``client_seconds`` are
+    for what the client does: sending a head, sending a body, reading the reply. ``waiting`` is how many
+    requests may be under way.
     """
 
     body: int = 16 << 20
     seconds: float = 120.0
-    body_seconds: float = 30.0
+    client_seconds: float = 30.0
     waiting: int = 1024
 
 
@@ -231,7 +233,7 @@ class RewardService:
         stated = request.headers.get("content-length", "")
         too_large = stated.isdigit() and int(stated) > limit
         try:
-            async with asyncio.timeout(self.limits.body_seconds):
+            async with asyncio.timeout(self.limits.client_seconds):
                 async for chunk in request.stream():
                     if too_large or len(received) + len(chunk) > limit:
                         too_large = True
@@ -243,7 +245,7 @@ class RewardService:
                     seen.held += len(chunk)
                     received += chunk
         except TimeoutError:
-            late = f"the body did not arrive within {self.limits.body_seconds:g} s"
+            late = f"the body did not arrive within {self.limits.client_seconds:g} s"
             raise _Refused(408, late, Connection="close") from None
         if too_large:
             large = f"the body is larger than {limit:,} bytes; send fewer completions at once"
@@ -303,6 +305,8 @@ def serve(service: RewardService, host: str, port: int, *, ready: Callable[[str]
     """Serve until SIGTERM or Ctrl-C, then finish what has begun. ``ready`` is called with the address."""
     import uvicorn
 
+    from rlcr.adapters.service_protocol import HEAD, bounded_protocol
+
     if not service.has_token and not is_loopback(host):
         raise RlcrError(
             f"{host} can be reached from other machines: set {TOKEN} to a secret, or use 127.0.0.1"
@@ -312,6 +316,9 @@ def serve(service: RewardService, host: str, port: int, *, ready: Callable[[str]
     name = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
         service.app(),
+        http=bounded_protocol(service.limits.client_seconds),
+        h11_max_incomplete_event_size=HEAD,
+        ws="none",
         log_level="warning",
         access_log=False,
         lifespan="off",

@@ -78,7 +78,7 @@ def _nemo_gym(body: Json, scorer: Scorer) -> object:
     if gold is None:
         raise BadRequest("a NeMo-Gym body needs the gold in expected_answer (or gold)")
     kept = ("question", "verifier", "think_open", "id", "choices")
-    row = Row.of(_written(body["response"]), gold, {key: about[key] for key in kept if key in about})
+    row = Row.of(_output(body["response"]), gold, {key: about[key] for key in kept if key in about})
     (found,) = scorer.score([row])
     logged = {name: value for name, value in found.to_dict().items() if value is not None}
     masked: Json = {} if found.scorable else {"mask_sample": True, "failure_reason": found.reason}
@@ -124,34 +124,9 @@ def _list(body: Json, key: str) -> list[Any]:
     return body[key]
 
 
-def _written(response: object) -> object:
-    """The last message in the output of a Responses API, with the reasoning that led to it."""
+def _output(response: object) -> list[Any]:
+    """The items that a Responses API gave out, of which the core takes the last message."""
     output = response.get("output") if isinstance(response, Mapping) else None
     if not isinstance(output, list):
         raise BadRequest("response: expected an object of the Responses API, with a list `output`")
-    thought, message = "", None
-    for item in output:
-        kind = item.get("type") if isinstance(item, Mapping) else None
-        if kind == "reasoning":
-            thought += _texts(item.get("content")) or _texts(item.get("summary"))
-        elif kind == "message":
-            message = {
-                "role": "assistant",
-                "reasoning_content": thought,
-                "content": _texts(item.get("content")),
-            }
-            thought = ""
-        else:  # a tool was called: what was thought before that is not about the answer
-            thought = ""
-    if message is None and thought:
-        return {"role": "assistant", "reasoning_content": thought, "content": ""}
-    return message
-
-
-def _texts(parts: object) -> str:
-    if isinstance(parts, str):
-        return parts
-    texts = (
-        [part.get("text") for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
-    )
-    return "".join(text for text in texts if isinstance(text, str))
+    return output

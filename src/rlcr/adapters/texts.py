@@ -1,8 +1,9 @@
 """What an engine calls a completion, as the text that the model wrote.
 
-Engines hand over a text, a message, a list of messages, or objects with the same attributes; a thought may
-lie apart from its content; decoded tokens may end in ``<|im_end|><|endoftext|>``. Anything else is not the
-model's doing and raises ValueError, of which the core makes an unscorable row.
+Engines hand over a text, a message, a list of messages, the output of a Responses API, or objects with the
+same attributes; a thought may lie apart from its content; decoded tokens may end in
+``<|im_end|><|endoftext|>``. Anything else is not the model's doing and raises ValueError, of which the core
+makes an unscorable row.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _LONGEST = 64
 def completion_text(completion: object, special_tokens: Sequence[str] = ()) -> str:
     """The text of a completion, in one piece and without special tokens at its ends.
 
-    Of several messages the last one of the assistant counts. ``special_tokens`` are cut beside those that are
-    known by their looks.
+    Of several messages the last one of the assistant counts, with the reasoning that led to it where that is
+    an item of its own. ``special_tokens`` are cut beside those that are known by their looks.
 
     >>> completion_text({"role": "assistant", "reasoning_content": "2 + 2", "content": "<answer>4</answer>"})
     '<think>2 + 2</think><answer>4</answer>'
@@ -93,8 +94,25 @@ def _joined(completion: object) -> str:
     if isinstance(completion, str):
         return completion
     if isinstance(completion, (list, tuple)):
-        return _message(_last_of_assistant(completion))
+        of_responses = any(_get(item, "type") in ("message", "reasoning") for item in completion)
+        return _message(_last_output(completion) if of_responses else _last_of_assistant(completion))
     return _message(completion)
+
+
+def _last_output(items: Sequence[object]) -> object:
+    """The last message among the items of a Responses API, with the reasoning that led to it."""
+    thought, message = "", None
+    for item in items:
+        kind = _get(item, "type")
+        if kind == "reasoning":
+            thought += _parts(_get(item, "content"))[1] or _parts(_get(item, "summary"))[1]
+            continue
+        if kind == "message":
+            message = {"reasoning_content": thought, "content": _get(item, "content")}
+        thought = ""  # what was thought before a tool was called is not about the answer
+    if message is None and thought:
+        return {"reasoning_content": thought, "content": ""}
+    return message
 
 
 def _last_of_assistant(messages: Sequence[object]) -> object:

@@ -21,11 +21,13 @@ from rlcr.cli import (
     starting,
     tasks,
     training,
+    viewing,
     voting,
     warmup,
 )
 from rlcr.cli.help import with_plain_help
 from rlcr.errors import RlcrError
+from rlcr.terminal import guard, one_line, say
 
 app = typer.Typer(
     name="rlcr",
@@ -50,6 +52,7 @@ app.command("import")(confidence.import_)
 app.command("export")(evaluating.export)
 app.command("runs")(listing.runs)
 app.command("report")(reporting.report)
+app.command("view")(viewing.view)
 app.command("doctor")(examining.doctor)
 app.command("quickstart")(starting.quickstart)
 app.add_typer(training.recipes, name="recipes")
@@ -65,7 +68,7 @@ app.add_typer(adapters.app, name="adapters")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(version("rlcr"))
+        say(version("rlcr"))
         raise typer.Exit
 
 
@@ -80,6 +83,7 @@ def _options(
 
 def main() -> None:
     """Run the command line. A mistake of the user's is one line on standard error and exit status 2."""
+    guard()
     # A flag takes no value in typer.
     arguments = ["--resume-auto" if argument == "--resume=auto" else argument for argument in sys.argv[1:]]
     try:
@@ -92,5 +96,5 @@ def main() -> None:
             message = f"{error.format_message()} Try --help."  # pyright: ignore[reportAttributeAccessIssue]
         else:
             raise
-        print(f"rlcr: {message}", file=sys.stderr)
+        say(f"rlcr: {one_line(message)}", file=sys.stderr)
         sys.exit(2)

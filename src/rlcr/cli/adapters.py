@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rlcr.adapters.example import EXAMPLES, copy_example
+from rlcr.terminal import say
 
 app = typer.Typer(help="Our reward and metrics inside other engines.")
 
@@ -16,7 +17,7 @@ app = typer.Typer(help="Our reward and metrics inside other engines.")
 def _list(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         for name, holds in EXAMPLES.items():
-            print(f"{name:12}{holds}")
+            say(f"{name:12}{holds}")
 
 
 @app.command()
@@ -28,4 +29,4 @@ def example(
 ) -> None:
     """Copy a working example for an engine into a new folder."""
     for path in copy_example(name, out or Path(f"rlcr-{name}")):
-        print(path)
+        say(path)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from rlcr.cli.evaluating import Json
+from rlcr.terminal import say
 
 
 def ask(
@@ -57,7 +58,7 @@ def ask(
         seed=seed,
     )
     if as_json:
-        print(json.dumps(asdict(answer)))
+        say(json.dumps(asdict(answer)))
     else:
         print_answer(answer)
 

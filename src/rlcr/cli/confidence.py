@@ -14,6 +14,7 @@ from rlcr.cli.measuring import Format, Verifier
 from rlcr.cli.show import show
 from rlcr.errors import RlcrError
 from rlcr.evaluate.progress import progress_bar
+from rlcr.terminal import say
 
 app = typer.Typer(
     help="Confidence from elsewhere: token probabilities, agreement, a probe, a classifier, recalibration.",
@@ -65,10 +66,10 @@ def add(
         options = Options(train, of, model, layer, classifier, file, field, id_field, device, dtype, progress)
         columns = add_columns(run, [part.strip() for part in source.split(",")], options, name)
     for added in columns:
-        print(added.path)
+        say(added.path)
         for key, value in added.provenance.items():
             if key not in ("source", "settings", "map"):
-                print(f"  {key}: {value if isinstance(value, str) else json.dumps(value)}")
+                say(f"  {key}: {value if isinstance(value, str) else json.dumps(value)}")
 
 
 @app.command("list")
@@ -80,7 +81,7 @@ def list_(run: RunFolder) -> None:
     opened = open_run(run)
     _, stale = fresh_columns(opened)
     for name in column_names(opened):
-        print(f"{name}: {stale.get(name) or provenance(opened, name).get('source', 'unknown')}")
+        say(f"{name}: {stale.get(name) or provenance(opened, name).get('source', 'unknown')}")
 
 
 @app.command()
@@ -131,12 +132,12 @@ def train_classifier(
     )
     trained = train(read_rows(run), model, out, settings, resume=resume)
     right, wrong, lost = (trained.counts[name] for name in ("correct", "wrong", "unscorable"))
-    print(out)
-    print(
+    say(out)
+    say(
         f"records: {right:,} right, {wrong:,} wrong; {lost:,} unscorable, left out; {trained.cut:,} cut short"
     )
     held = trained.held_out
-    print(f"held-out Brier: {held['brier']:.4f}; always saying the base rate: {held['base_rate_brier']:.4f}")
+    say(f"held-out Brier: {held['brier']:.4f}; always saying the base rate: {held['base_rate_brier']:.4f}")
 
 
 @app.command()
@@ -189,6 +190,9 @@ def import_(
         str | None,
         typer.Option(metavar="COL", help="Column of confidences from 0 to 1, instead of those in the text."),
     ] = None,
+    percent: Annotated[
+        bool, typer.Option("--percent", help="Confidences of that column are from 0 to 100.")
+    ] = False,
     choices: Annotated[
         str | None, typer.Option(metavar="COL", help="Column of options, for the choice verifier.")
     ] = None,
@@ -208,8 +212,10 @@ def import_(
     from rlcr.evaluate.importing import TableColumns, import_run
 
     rows = None
+    if percent and not confidence:
+        raise RlcrError("--percent is about a column of confidences: name it with --confidence COL")
     if completion and gold and question:
-        columns = TableColumns(completion, gold, question, id, correct, confidence, choices)
+        columns = TableColumns(completion, gold, question, id, correct, confidence, choices, percent)
     elif not any((completion, gold, question, id, confidence, choices)) and (kind := log_kind(file)):
         columns, rows = replace(COLUMNS, correct=correct), log_rows(file, kind, correct)
     else:

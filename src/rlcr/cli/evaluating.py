@@ -20,6 +20,7 @@ from rlcr.evaluate.methods import METHODS
 from rlcr.evaluate.progress import RunProgress
 from rlcr.runs.store import RUN, open_run
 from rlcr.sample.opening import Access, Mode
+from rlcr.terminal import say
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder written by `rlcr eval`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -158,7 +159,7 @@ def eval_(
             measured = evaluation.evaluate(evaluation.Settings(**settings), out, **reaching)
     except KeyboardInterrupt:
         rest = f": {_kept(out)}" if (out / RUN).exists() else " before anything was begun"
-        print(f"\nrlcr: interrupted{rest}", file=sys.stderr)
+        say(f"\nrlcr: interrupted{rest}", file=sys.stderr)
         raise
     except RlcrError as error:
         if not watching:  # nothing was begun
@@ -170,7 +171,7 @@ def eval_(
     show(measured, as_json, tables.print_results)
     if measured.settings["adaptive"] and not as_json:
         for line in adaptive_lines(out):
-            print(line)
+            say(line)
 
 
 def _is_given(context: typer.Context, setting: str) -> bool:
@@ -218,4 +219,4 @@ def export(
 ) -> None:
     """Write a run in lm-evaluation-harness's shape: results.json and samples_TASK.jsonl."""
     for path in lm_eval.export(run, out):
-        print(path)
+        say(path)

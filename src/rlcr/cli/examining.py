@@ -6,6 +6,7 @@ import typer
 
 from rlcr.cli.evaluating import Json
 from rlcr.cli.show import show
+from rlcr.terminal import say
 
 
 def doctor(as_json: Json = False) -> None:
@@ -15,8 +16,8 @@ def doctor(as_json: Json = False) -> None:
     def print_findings(diagnosis: Diagnosis) -> None:
         width = max(len(finding.what) for finding in diagnosis.findings)
         for finding in diagnosis.findings:
-            print(f"{'!' if finding.fault else ' '} {finding.what:{width}}  {finding.found}")
-        print("  all is well" if diagnosis.well else "! marks what is wrong")
+            say(f"{'!' if finding.fault else ' '} {finding.what:{width}}  {finding.found}")
+        say("  all is well" if diagnosis.well else "! marks what is wrong")
 
     diagnosis = examine()
     show(diagnosis, as_json, print_findings)

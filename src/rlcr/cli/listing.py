@@ -11,6 +11,7 @@ from rlcr.cli.evaluating import Json
 from rlcr.cli.show import show
 from rlcr.metrics.tables import Cell, Heading, Table
 from rlcr.report.listing import Listing, list_runs
+from rlcr.terminal import console, say
 
 
 def runs(
@@ -24,10 +25,10 @@ def runs(
 
 
 def _print_runs(listing: Listing) -> None:
-    from rlcr.cli.show.results import console, terminal_table
+    from rlcr.cli.show.results import terminal_table
 
     if not listing.runs:
-        print(f"{listing.folder}: no runs in it")
+        say(f"{listing.folder}: no runs in it")
         return
     names = ("run", "kind", "what", "how far", "headline")
     rows = tuple(

@@ -21,6 +21,7 @@ from rlcr.metrics.measurement import GradedSamples
 from rlcr.report import curves, plots
 from rlcr.runs.store import RUN
 from rlcr.tasks.plumbing.tables import NoColumn
+from rlcr.terminal import say
 
 Table = Annotated[Path, typer.Argument(help="JSONL, CSV (both also .gz) or Parquet.", show_default=False)]
 TableOrRun = Annotated[
@@ -176,6 +177,6 @@ def check_reward(
         brier = scoring.check_incentives(scoring.BRIER)  # for comparison
         plots.save(curves.incentives([report] if rule == "brier" else [report, brier]), [plot])
     if as_json:
-        print(json.dumps(terminal.incentives_to_dict(report)))
+        say(json.dumps(terminal.incentives_to_dict(report)))
     else:
         terminal.print_incentives(report)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rlcr.cli.measuring import Verifier
+from rlcr.terminal import say
 
 
 def serve_reward(
@@ -37,4 +38,4 @@ def serve_reward(
     scorer = Scorer(reward, verifier, format, think_open=think_open, unscorable=unscorable)
     limits = Limits(body=max_body << 20, seconds=timeout)
     service = RewardService(scorer, limits=limits, token=os.environ.get(TOKEN, "").strip())
-    serve(service, host, port, ready=lambda url: print(f"rewards at {url}", flush=True))
+    serve(service, host, port, ready=lambda url: say(f"rewards at {url}"))

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from rlcr.terminal import console, say
+
 
 def quickstart(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where everything goes.")] = Path(
@@ -31,12 +33,12 @@ def quickstart(
             out, seed=seed, fresh=fresh, watch=lambda name, share, word: follow(names[name], share, word)
         )
     except KeyboardInterrupt:
-        print("\nrlcr: interrupted; the same command continues where it stopped", file=sys.stderr)
+        say("\nrlcr: interrupted; the same command continues where it stopped", file=sys.stderr)
         raise
     finally:
         follow.close()
-    print(aligned_markdown(exact_table(finished.exact)))
-    print(f"\nreport: {finished.report}")
+    say(aligned_markdown(exact_table(finished.exact)))
+    say(f"\nreport: {finished.report}")
 
 
 class _Follow:
@@ -46,12 +48,11 @@ class _Follow:
         self._said: dict[str, float] = {}
         self._bar: Any = None
         if sys.stderr.isatty():
-            from rich.console import Console
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
             self._bar = Progress(
                 TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-                TextColumn("{task.fields[word]}"), console=Console(stderr=True),
+                TextColumn("{task.fields[word]}"), console=console(stderr=True),
             )  # fmt: skip
             self._tasks = {title: self._bar.add_task(title, total=1.0, word="waits") for title in titles}
             self._bar.start()
@@ -61,7 +62,7 @@ class _Follow:
             self._bar.update(self._tasks[title], completed=share, word=word)
         elif share >= 1 or time.monotonic() - self._said.get(title, 0.0) > 30:
             self._said[title] = time.monotonic()
-            print(f"{title}: {share:.0%}, {word}", file=sys.stderr, flush=True)
+            say(f"{title}: {share:.0%}, {word}", file=sys.stderr)
 
     def close(self) -> None:
         """Leave the terminal as it was."""

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from rlcr.cli.show import tasks as task_view
-from rlcr.tasks import load_with, write_problems
+from rlcr.tasks import TaskSet, load_with, write_problems
+from rlcr.terminal import console, say
 
 app = typer.Typer(
     help="Sets of problems: alone it lists them; look at them, build them, compare them.",
@@ -36,14 +36,16 @@ Template = Annotated[
 @app.callback(invoke_without_command=True)
 def _list(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        console = Console()
-        console.print(task_view.listing(console.width))
+        out = console(pipe_width=None)
+        out.print(task_view.listing(out.width))
 
 
 @app.command()
 def show(
     name: Name,
-    limit: Annotated[int, typer.Option(help="How many problems.", min=0)] = 3,
+    limit: Annotated[
+        int, typer.Option(help="How many problems: those that `rlcr eval --limit` takes.", min=0)
+    ] = 3,
     prompt: Annotated[str, typer.Option(metavar="NAME", help="System prompt, by name or file.")] = "rlcr",
     split: Split = "test",
     seed: Seed = 0,
@@ -54,8 +56,15 @@ def show(
 ) -> None:
     """Print problems as a model gets them, with gold, verifier and provenance."""
     given = task_view.read_settings(name, settings or [], template)
-    tasks = load_with(name, split, size=None, seed=seed, data_dir=data_dir, verifier=verifier, settings=given)
-    print(task_view.show(tasks, limit, prompt))
+
+    def loaded(size: int | None) -> TaskSet:
+        return load_with(
+            name, split, size=size, seed=seed, data_dir=data_dir, verifier=verifier, settings=given
+        )
+
+    whole = loaded(None)
+    problems = loaded(limit).problems if 0 < limit < len(whole.problems) else whole.problems[:limit]
+    say(task_view.show(whole, problems, prompt))
 
 
 @app.command()
@@ -76,7 +85,7 @@ def build(
         name, split, size=limit, seed=seed, data_dir=data_dir, verifier=verifier, settings=given
     )
     write_problems(out, tasks.problems)
-    print(task_view.provenance(tasks))
+    say(task_view.provenance(tasks))
 
 
 @app.command()
@@ -86,4 +95,4 @@ def overlap(
     data_dir: DataDir = None,
 ) -> None:
     """Find questions that two sets share: letter by letter, and apart from case, spacing and punctuation."""
-    print(task_view.compare(a, b, data_dir))
+    say(task_view.compare(a, b, data_dir))

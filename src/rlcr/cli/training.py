@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from rlcr.errors import RlcrError, need
+from rlcr.terminal import say
+from rlcr.training.checkpoint import is_main
 
 recipes = typer.Typer(
     help="Training runs, one short file each: alone it lists them; look at one of them.",
@@ -36,7 +37,7 @@ def _list(context: typer.Context) -> None:
         from rlcr.metrics.tables import aligned_text
         from rlcr.training.recipes import RECIPES, load_recipe
 
-        print("\n".join(aligned_text([(name, load_recipe(name).recipe.about) for name in RECIPES])))
+        say("\n".join(aligned_text([(name, load_recipe(name).recipe.about) for name in RECIPES])))
 
 
 @recipes.command()
@@ -50,12 +51,12 @@ def show(name: Name, overrides: Overrides = None) -> None:
     resolved = load_recipe(name, overridden(overrides))
     weights = " + ".join(f"{weight:g} {part}" for part, weight in reward_of(resolved.recipe).weights.items())
     about = resolved.recipe.about
-    print(f"{resolved.name}: {about}\n" if about else f"{resolved.name}\n")
-    print("\n".join(settings_lines(resolved.settings)))
+    say(f"{resolved.name}: {about}\n" if about else f"{resolved.name}\n")
+    say("\n".join(settings_lines(resolved.settings)))
     further = [("reward", weights), ("completions", f"{resolved.recipe.completions:,}")]
-    print("\n" + "\n".join(aligned_text(further)))
+    say("\n" + "\n".join(aligned_text(further)))
     if resolved.model_missing:
-        print(f"note: {start_hint(resolved.recipe.after or '')}")
+        say(f"note: {start_hint(resolved.recipe.after or '')}")
 
 
 def train(
@@ -87,17 +88,20 @@ def train(
     if out is None:
         raise RlcrError("give --out RUN, the folder for the run (or --dry-run)")
     check_start(resolved)
-    check_out(out, resume=resume)
+    if is_main():  # others may come when the first one has begun
+        check_out(out, resume=resume)
     need("training", *_NEEDED, install=_INSTALL)
     from rlcr.training import train_run
+    from rlcr.training.together import ending_together
 
     try:
-        result = train_run(resolved, out, resume=resume, data_dir=data_dir)
+        with ending_together():
+            result = train_run(resolved, out, resume=resume, data_dir=data_dir)
     except KeyboardInterrupt:
-        print(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
+        say(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
         raise
-    if int(os.environ.get("RANK", "0")) == 0:
-        print(f"trained: {result.model}" + (f"; {result.doubts}" if result.doubts else ""))
+    if is_main():
+        say(f"trained: {result.model}" + (f"; {result.doubts}" if result.doubts else ""))
 
 
 def launch_config(
@@ -112,19 +116,19 @@ def launch_config(
 
     text = text_of(name)
     if out is None:
-        print(text, end="")
+        say(text, end="")
         return
     if out.exists():
         raise RlcrError(f"{out}: exists already; choose another --out")
     write_whole(out, text)
-    print(f"{out}: accelerate launch --config_file {out} --num_processes N -m rlcr train …")
+    say(f"{out}: accelerate launch --config_file {out} --num_processes N -m rlcr train …")
 
 
 def _show_dry_run(resolved: Any, data_dir: Path | None) -> None:
     from rlcr.training.preflight.dry_run import dry_run
 
     report = dry_run(resolved, data_dir)
-    print(report)
+    say(report)
     if report.error:
         raise RlcrError(report.error)
 

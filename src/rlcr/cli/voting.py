@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rlcr.cli.evaluating import Json, RunFolder
+from rlcr.terminal import say
 
 Confidence = Annotated[
     str, typer.Option(metavar="NAME", help="Confidence column of the run, as `rlcr confidence` lists them.")
@@ -119,4 +120,4 @@ def analyses(
 
 def _print_file(path: Path) -> None:
     """What a command wrote, as it stands there."""
-    print(path.read_text(encoding="utf-8"), end="")
+    say(path.read_text(encoding="utf-8"), end="")

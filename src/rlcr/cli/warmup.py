@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,9 +16,11 @@ from rlcr.errors import RlcrError, need
 from rlcr.evaluate.methods import METHODS
 from rlcr.evaluate.progress import open_bar
 from rlcr.runs.store import RUN
+from rlcr.terminal import say
 from rlcr.training import sft as training
 from rlcr.training import sft_data as data
 from rlcr.training.checkpoint import is_main
+from rlcr.training.together import ending_together
 
 _SECONDS_BETWEEN_LINES = 30.0
 
@@ -41,10 +42,10 @@ def warm_up(
     need("a warm-up", "torch", "trl")
     from rlcr.training.warm_up import warm_up as run
 
-    with _resumable(out):
-        run(resolved, out, resume=resume, data_dir=data_dir, say=partial(print, flush=True))
+    with _resumable(out), ending_together():
+        run(resolved, out, resume=resume, data_dir=data_dir, say=say)
     if is_main():
-        print(f"{out / training.MODEL}: give model={out / training.MODEL} to `rlcr train`")
+        say(f"{out / training.MODEL}: give model={out / training.MODEL} to `rlcr train`")
 
 
 def sft_data(
@@ -87,7 +88,7 @@ def sft_data(
             counts = data.make_sft_data(settings, out, resume=resume, data_dir=data_dir, watch=progress)
         finally:
             progress.close()
-    print(f"{out / data.SFT}: {data.describe(counts)}")
+    say(f"{out / data.SFT}: {data.describe(counts)}")
 
 
 def sft(
@@ -122,16 +123,16 @@ def sft(
         seed=seed,
         lora_rank=lora_rank,
     )
-    with _resumable(out):
+    with _resumable(out), ending_together():
         report = training.train_sft(settings, out, resume=resume)
+    if not is_main():
+        return
     left_out = report["counts"]["too_long"]
     if left_out:
-        print(
-            f"rlcr: {left_out:,} examples were left out: longer than {max_tokens:,} tokens", file=sys.stderr
-        )
+        say(f"rlcr: {left_out:,} examples were left out: longer than {max_tokens:,} tokens", file=sys.stderr)
     losses = report["losses"]
     fell = f"loss {losses[0]:.3f} at first, {losses[-1]:.3f} at last"
-    print(f"{out / training.MODEL}: {report['steps']:,} updates, {fell}")
+    say(f"{out / training.MODEL}: {report['steps']:,} updates, {fell}")
 
 
 @contextmanager
@@ -143,7 +144,7 @@ def _resumable(out: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         begun = (out / RUN).exists()
         rest = f"; the same command with --resume continues {out}" if begun else " before anything was begun"
-        print(f"\nrlcr: interrupted{rest}", file=sys.stderr)
+        say(f"\nrlcr: interrupted{rest}", file=sys.stderr)
         raise
     except RlcrError as error:
         # If the run was there before, this may be about the command itself, such as another setting; if it
@@ -170,7 +171,7 @@ class _Progress:
         now = time.monotonic()
         if done == total or now - self._last_shown >= _SECONDS_BETWEEN_LINES:
             self._last_shown = now
-            print(f"{stage}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+            say(f"{stage}: {done:,} of {total:,}", file=sys.stderr)
 
     def close(self) -> None:
         """Leave the terminal as it was."""

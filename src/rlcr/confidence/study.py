@@ -34,6 +34,7 @@ from rlcr.errors import RlcrError, nearest
 from rlcr.metrics import Estimate
 from rlcr.runs.stamps import stamp, write_derived
 from rlcr.runs.store import open_run
+from rlcr.training.recipes.reading import read
 
 RECIPE = Path(__file__).parent / "analysis-classifiers.yaml"
 SIZES = "classifier_sizes.json"
@@ -65,14 +66,8 @@ class SizeResult:
 
 def load_study(path: Path | None = None) -> Study:
     """The paper's study, or one from a file of the same shape."""
-    import yaml
-
     path = path or RECIPE
-    try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise RlcrError(f"{path}: cannot be read as YAML: {str(error).splitlines()[0]}") from None
-    settings = dict(settings) if isinstance(settings, dict) else {}
+    settings = dict(read(path, str(path)).values)
     known = ["about", "models", "test", *(f.name for f in fields(ClassifierSettings) if f.name != "part")]
     for name in settings:
         if name not in known:

@@ -37,6 +37,8 @@ class Choice:
     """The number of the token in the completion."""
     tokens: tuple[int, ...]
     rewards_K: NDArray[np.float64]
+    weight: float = 0.0
+    """What its loss is multiplied by."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,6 +26,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from rlcr.engine.attention import Plan, Switch, device_of, evaluating
 from rlcr.engine.blocked import blocked_linears
+from rlcr.engine.half import HalfWeights
 from rlcr.engine.slabs import Slab
 
 #: Prompts are prefilled in lots of about this many tokens: enough for full speed, little memory.
@@ -33,11 +34,12 @@ PREFILL_TOKENS = 2048
 
 
 class PackedModel:
-    """Runs a model on packed sequences. Only inside `active`."""
+    """Runs a model on packed sequences, with the weights as they were cast. Only inside `active`."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, weights: HalfWeights) -> None:
         self.model = model
         self.device = device_of(model)
+        self._weights = weights
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -46,7 +48,13 @@ class PackedModel:
         Short stretches only, never across a yield of the sampler: the consumer of completions finds the
         model as it was.
         """
-        with evaluating(self.model), blocked_linears(self.model), torch.inference_mode(), Switch(self.model):
+        with (
+            evaluating(self.model),
+            self._weights.in_place(),
+            blocked_linears(self.model),
+            torch.inference_mode(),
+            Switch(self.model),
+        ):
             yield
 
     def prefill(self, prompts: Sequence[Sequence[int]], places: Sequence[tuple[Slab, int]]) -> Tensor:

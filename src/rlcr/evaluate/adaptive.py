@@ -53,7 +53,7 @@ def run_adaptively(
     left = list(evaluation.problems)
     for samples in rule.rounds:
         # Opened again, to see what the last round has written.
-        some = replace(evaluation, problems=left, samples=samples)
+        some = replace(evaluation, problems=left, samples=samples, rounds=rule.rounds)
         run_stages(some, sampler, open_run(run.folder), follow if watch else None, retry=retry)
         retry = [key for key in retry if key[1] >= samples]  # retried once, whether or not it helped
         left = _unsafe(left, run, rule, samples, memory)

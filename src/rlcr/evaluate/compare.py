@@ -11,8 +11,10 @@ from typing import Any
 
 from rlcr import metrics
 from rlcr.errors import RlcrError
-from rlcr.evaluate.results import verifier_names
+from rlcr.evaluate.results import HEADLINE, verifier_names
+from rlcr.metrics.frames import Tabular, estimate_cells, headings
 from rlcr.metrics.intervals import NO_ANSWERS, Answers
+from rlcr.metrics.tables import Cell, Heading, Table, text_headings
 from rlcr.runs.columns import VERBALISED, Column, read_column
 from rlcr.runs.store import Run, open_run
 
@@ -24,7 +26,7 @@ _SETTINGS = (
 
 
 @dataclass(frozen=True)
-class RunComparison:
+class RunComparison(Tabular):
     """Differences, second run minus first, task by task; ``notes`` say in what else the runs differ."""
 
     tasks: Mapping[str, metrics.Comparison]
@@ -37,6 +39,19 @@ class RunComparison:
         tasks = {task: comparison.to_dict() for task, comparison in self.tasks.items()}
         verifiers = {task: list(names) for task, names in self.verifiers.items()}
         return {"tasks": tasks, "verifiers": verifiers, "notes": list(self.notes)}
+
+    def table(self) -> Table:
+        """A line for each task: the second run minus the first."""
+        rows = [
+            (
+                Cell(task),
+                Cell(f"{found.questions:,}", found.questions),
+                *estimate_cells(found.metrics, list(HEADLINE), sign=True),
+            )
+            for task, found in self.tasks.items()
+        ]
+        columns = (*text_headings("task"), Heading("questions"), *headings(HEADLINE))
+        return Table("differences", "Second minus first", columns, tuple(rows), notes=self.notes)
 
 
 def compare_runs(

@@ -1,4 +1,4 @@
-"""Confidences that were extracted by force: how many, and how many of them are none.
+"""Confidences that were extracted by force: how many, and how many attempts gave none.
 
 A model that is made to go on with "my confidence … is equal to" writes something, whatever it was trained
 for. What it writes may be its answer once more, which then reads as a confidence: "12" as 0.12.
@@ -21,22 +21,25 @@ _MANY_REPEATED, _MORE_THAN_CHANCE = 0.1, 2
 
 
 #: The counts of a task.
-FORCED_KINDS = ("forced", "repeated", "asked_for")
+FORCED_KINDS = ("forced", "unreadable", "repeated", "asked_for")
 
 
 @dataclass(frozen=True)
 class ForcedConfidences:
-    """Of the completions of a task: those whose confidence was forced, and those that repeat the answer."""
+    """Of the completions of a task: those that were made to go on, and what came of it."""
 
     completions: int
     forced: int
+    unreadable: int
+    """Of the forced: those in which no confidence could be read."""
     repeated: int
+    """Of the forced: those that repeat the answer."""
     asked_for: int
     """Of the forced: those whose method asks for a confidence tag, which the model did not write."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {"forced": self.forced, "repeat_the_answer": self.repeated}
+        return {"forced": self.forced, "unreadable": self.unreadable, "repeat_the_answer": self.repeated}
 
     def warning(self) -> str:
         """What makes them doubtful; empty where nothing does."""
@@ -44,10 +47,13 @@ class ForcedConfidences:
         echoes = self.repeated > max(_MANY_REPEATED * self.forced, _MORE_THAN_CHANCE)
         if not unfit and not echoes:
             return ""
-        said = (
-            f"{self.forced:,} of {self.completions:,} confidences were EXTRACTED BY FORCE after the response;"
-            f" {self.repeated:,} of them only repeat the answer"
-        )
+        said = f"{self.forced:,} of {self.completions:,} responses state no confidence"
+        if read := self.forced - self.unreadable:
+            said += (
+                f", and {read:,} were EXTRACTED BY FORCE; {self.repeated:,} of them only repeat the answer"
+            )
+        else:
+            said += ", and none could be extracted by force"
         if echoes:
             said += " and are no confidences: calibration measured on them means nothing"
         why = "the model does not write the tags" if unfit else "the model cannot be asked in this way"
@@ -63,7 +69,8 @@ def forced_kinds(record: Record) -> tuple[str, ...]:
         return ()
     kinds = {
         "forced": True,
-        "repeated": repeats(record.forced_confidence, record.answer),
+        "unreadable": record.confidence is None,
+        "repeated": record.confidence is not None and repeats(record.forced_confidence, record.answer),
         "asked_for": "confidence" in get_format(record.format).tags,
     }
     return tuple(kind for kind, counts in kinds.items() if counts)

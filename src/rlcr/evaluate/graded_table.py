@@ -6,9 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rlcr.errors import RlcrError
 from rlcr.metrics.measurement import GradedSamples
-from rlcr.tasks.plumbing.tables import Progress, as_confidence, as_correct, read_rows
+from rlcr.tasks.plumbing.tables import Progress, as_confidence, as_correct, check_percent, read_rows
 
 
 def read_graded(
@@ -28,7 +27,7 @@ def read_graded(
     """
     samples = GradedSamples()
     as_stated = partial(as_confidence, percent=percent)
-    most = 0.0
+    most: float | None = None
     questions: dict[str, int] = {}
     wanted = [column for column in (correct, confidence, by, question) if column]
     for number, row in enumerate(read_rows(path, wanted, progress=progress)):
@@ -41,12 +40,9 @@ def read_graded(
         group = None if by is None else group_name(row.cells[by])
         for verdict, stated in zip(verdicts, confidences, strict=True):
             samples.add(verdict, stated, question=code, group=group)
-            most = max(most, stated or 0.0)
-    if percent and 0 < most <= 0.01:
-        raise RlcrError(
-            f"{path}, column {confidence}: no confidence is above 1, so these are no percentages;"
-            " leave out --percent"
-        )
+            most = max(most or 0.0, stated or 0.0)
+    if percent:
+        check_percent([most], path, confidence)
     return samples
 
 

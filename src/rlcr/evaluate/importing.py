@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from rlcr.tasks.plumbing.extras import kept
 from rlcr.tasks.plumbing.options import Options, TwoWays, options_of, read_golds
 from rlcr.tasks.plumbing.problem_files import sha256 as problems_sha256
 from rlcr.tasks.plumbing.source import cell
-from rlcr.tasks.plumbing.tables import Row, as_confidence, as_correct, read_rows
+from rlcr.tasks.plumbing.tables import Row, as_confidence, as_correct, check_percent, read_rows
 from rlcr.verify import Grading, get_verifier
 
 _BATCH = 2000
@@ -51,11 +52,13 @@ class TableColumns:
     correct: str | None = None
     confidence: str | None = None
     choices: str | None = None
+    percent: bool = False
+    """Confidences are from 0 to 100."""
 
     def required(self) -> list[str]:
         """Those that every row must have."""
         named = (getattr(self, one.name) for one in fields(self))
-        return [column for column in named if column]
+        return [column for column in named if isinstance(column, str) and column]
 
 
 @dataclass
@@ -104,13 +107,15 @@ def import_run(
     if columns.correct:
         settings["verdicts"] = f"those of column {columns.correct} of {path}"
     if columns.confidence:
-        settings[CONFIDENCES] = f"those of column {columns.confidence} of {path}"
+        settings[CONFIDENCES] = f"column {columns.confidence}"
     raw = [
         Sampled(id=name, sample=sample, task=task, format=format, text=text)
         for name, question in questions.items()
         for sample, text in enumerate(question.texts)
     ]
     given = [one for question in questions.values() for one in question.given]
+    if columns.percent and columns.confidence:
+        check_percent((one.confidence for one in given), path, columns.confidence)
     with new_folder(out) as folder:
         graded = {"grading": grading, "verifier": None, "judge": None}
         digest = problems_sha256(problems.values())
@@ -123,6 +128,7 @@ def import_run(
 def _read(rows: Iterable[Row], task: str, columns: TableColumns) -> dict[str, _Question]:
     """The questions by their ids, each with the samples of all its rows."""
     questions: dict[str, _Question] = {}
+    as_stated = partial(as_confidence, percent=columns.percent)
     for number, row in enumerate(rows):
         for column in columns.required():
             cell(row, column)
@@ -147,7 +153,7 @@ def _read(rows: Iterable[Row], task: str, columns: TableColumns) -> dict[str, _Q
         texts = list(row.texts(columns.completion))
         correct, stated = (
             _of_samples(row, column, convert, len(texts))
-            for column, convert in ((columns.correct, as_correct), (columns.confidence, as_confidence))
+            for column, convert in ((columns.correct, as_correct), (columns.confidence, as_stated))
         )
         question.texts += texts
         question.given += [_Given(*pair) for pair in zip(correct, stated, strict=True)]

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from rlcr.runs.record import Record
 from rlcr.tasks.plumbing.tables import Progress
+from rlcr.terminal import console, say
 
 _SECONDS_BETWEEN_UPDATES = 0.5
 _SECONDS_BETWEEN_LINES = 30.0
@@ -27,11 +28,10 @@ def progress_bar(description: str) -> Iterator[Progress | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=1.0)
         yield lambda share: bar.update(task, completed=share)
 
@@ -115,7 +115,7 @@ class RunProgress:
             self._bar.update(self._bar.task_ids[0], completed=self._done, status=self._status())
             return
         line = f"{self._done:,} of {self._of:,} {_REPLIES[self._stage]}, {self._pace()}{self._status()}"
-        print(line, file=sys.stderr, flush=True)
+        say(line, file=sys.stderr)
 
     def _pace(self) -> str:
         new, seconds = self._done - self._first, self._clock() - self._started
@@ -142,7 +142,6 @@ class RunProgress:
 
 def open_bar(done: int, total: int, *, speed_estimate_period: float = 30.0) -> Any:
     """A started bar on standard error: count, elapsed and remaining time, and a task field ``status``."""
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -158,7 +157,7 @@ def open_bar(done: int, total: int, *, speed_estimate_period: float = 30.0) -> A
     redirect = sys.stdout.isatty()
     bar = Progress(
         *columns,
-        console=Console(stderr=True),
+        console=console(stderr=True),
         redirect_stdout=redirect,
         speed_estimate_period=speed_estimate_period,
     )

@@ -12,8 +12,10 @@ from rlcr import metrics
 from rlcr.errors import RlcrError, described, nearest
 from rlcr.evaluate.forced import FORCED_KINDS, ForcedConfidences, forced_kinds
 from rlcr.evaluate.graded_table import group_name
+from rlcr.metrics.frames import Tabular, estimate_cells, headings
 from rlcr.metrics.measurement import GradedSamples, Measurement
 from rlcr.metrics.tables import (
+    Better,
     Cell,
     Heading,
     Table,
@@ -23,11 +25,11 @@ from rlcr.metrics.tables import (
     resting_on,
     text_headings,
 )
-from rlcr.runs.columns import held_confidences, read_column
+from rlcr.runs.columns import VERBALISED, held_confidences, read_column
 from rlcr.runs.lines import read_object
 from rlcr.runs.record import Key, Record
 from rlcr.runs.stamps import records_hash, why_stale
-from rlcr.runs.store import RESULTS, Run, open_run
+from rlcr.runs.store import CONFIDENCES, RESULTS, Run, open_run
 from rlcr.verify.verdict import UNSCORABLE_SHARE, unscorable_warning
 
 
@@ -107,11 +109,11 @@ class TaskResult:
     @property
     def summary(self) -> metrics.Summary:
         """The metrics of the confidence that the model stated."""
-        return self.confidences["verbalised"].overall
+        return self.confidences[VERBALISED].overall
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: the metrics of the stated confidence; those of other sources under "confidences"."""
-        others = {name: m.overall.to_dict() for name, m in self.confidences.items() if name != "verbalised"}
+        others = {name: m.overall.to_dict() for name, m in self.confidences.items() if name != VERBALISED}
         return self.summary.to_dict() | {
             "completions": self.completions,
             "tokens": self.mean_tokens,
@@ -126,8 +128,17 @@ class TaskResult:
         }
 
 
+#: What the tables of a notebook show of each task.
+HEADLINE: dict[str, tuple[str, Better]] = {
+    "accuracy": ("accuracy", "up"),
+    "auroc": ("AUROC", "up"),
+    "brier": ("Brier", "down"),
+    "ece": ("ECE", "down"),
+}
+
+
 @dataclass(frozen=True)
-class Results:
+class Results(Tabular):
     """The results of a run, task by task, with the unweighted average where there are several."""
 
     settings: Mapping[str, Any]
@@ -159,6 +170,32 @@ class Results:
             "warnings": self.warnings,
             "coverage": {name: coverage.to_dict() for name, coverage in self.coverage.items()},
         }
+
+    def table(self) -> Table:
+        """A line for each task and source of confidence, and one for the average, in full numbers."""
+        measured = [
+            (task, source, measurement.overall)
+            for task, result in self.tasks.items()
+            for source, measurement in result.confidences.items()
+        ]
+        rows = [
+            (Cell(task), Cell(source), *_counts(found), *estimate_cells(found.metrics, list(HEADLINE)))
+            for task, source, found in [
+                *measured,
+                *([("average", "verbalised", self.macro)] if self.macro else []),
+            ]
+        ]
+        columns = (
+            *text_headings("task", "confidence"),
+            Heading("scored"),
+            Heading("rated"),
+            *headings(HEADLINE),
+        )
+        return Table("results", "", columns, tuple(rows), notes=tuple(self.warnings))
+
+
+def _counts(measured: metrics.Summary | metrics.MacroAverage) -> tuple[Cell, Cell]:
+    return Cell(f"{measured.n:,}", measured.n), Cell(f"{measured.rated:,}", measured.rated)
 
 
 def _without_confidence(summary: metrics.Summary) -> str | None:
@@ -222,7 +259,7 @@ def _result(task: _TaskSamples, resamples: int) -> TaskResult:
     measured = {
         name: samples.measure(resamples=resamples)
         for name, samples in task.samples.items()
-        if name == "verbalised" or samples.states_any()
+        if name == VERBALISED or samples.states_any()
     }
     n = task.completions
     return TaskResult(
@@ -259,11 +296,11 @@ def results_table(results: Results) -> Table:
         repaired = f"{task.repair_rate['answer']:.0%}/{task.repair_rate['confidence']:.0%}"
         asked, counted = results.coverage[name].asked, (f"{task.mean_tokens:.0f}", repaired)
         for source, measurement in task.confidences.items():
-            counts = counted if source == "verbalised" else ("", "")
-            rows.append(_row(name, source, measurement.overall, asked, counts))
+            counts = counted if source == VERBALISED else ("", "")
+            rows.append(_row(name, _called(source, results), measurement.overall, asked, counts))
     if results.macro:
         asked = sum(results.coverage[name].asked for name in results.tasks)
-        rows.append(_row("average", "verbalised", results.macro, asked, ("", "")))
+        rows.append(_row("average", _called(VERBALISED, results), results.macro, asked, ("", "")))
     model, method, grading = (results.settings[key] for key in ("model", "method", "grading"))
     caption = (
         f"Model {model}, method {method}, grading {grading}, verified by {verified_by(results)}. ± is half"
@@ -303,6 +340,11 @@ def failures(results: Results) -> Iterator[str]:
                 f"{name}: {coverage.answered:,} of {coverage.asked:,} completions; {failed:,} failed and are"
                 f" in no number ({reason}{more}); --resume --retry-failed asks for them again."
             )
+
+
+def _called(source: str, results: Results) -> str:
+    """A source by its name; confidences that came with the completions were not stated by a model."""
+    return results.settings.get(CONFIDENCES, source) if source == VERBALISED else source
 
 
 def _row(

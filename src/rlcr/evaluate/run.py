@@ -52,7 +52,7 @@ from rlcr.verify import Grading, Verifier
 
 log = logging.getLogger(__name__)
 
-_PACKAGES = ("rlcr", "torch", "transformers", "openai", "math-verify", "numpy")
+_PACKAGES = ("rlcr", "torch", "transformers", "httpx2", "math-verify", "numpy")
 _RESCORE_BATCH = 2000
 
 

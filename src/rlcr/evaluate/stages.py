@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, get_args
 
 from rlcr.evaluate.grade import grade, read_response
@@ -63,6 +63,8 @@ class Evaluation:
     prompt: Prompt
     sampling: Sampling
     samples: int = 1
+    rounds: tuple[int, ...] = ()
+    """The number of samples after each round of questions to a server; none is one round with all of them."""
     grading: Grading = "strict"
     judge: Verifier | None = None
     task_of: Mapping[str, str] = field(default_factory=dict)
@@ -294,15 +296,26 @@ class _Session:
         return tuple(messages(self._evaluation.prompt, problem))
 
     def _first_requests(self, problems: Sequence[Problem]) -> Iterator[Request]:
-        """The samples that the run lacks, those of a problem that follow each other in one request."""
+        """The samples that the run lacks, those of a problem that follow each other in one request.
+
+        What was interrupted inside a round is asked for as it was at first, so that the same comes back.
+        """
+        ends = self._evaluation.rounds or (self._evaluation.samples,)
         for problem in problems:
             missing = [
                 sample
                 for sample in range(self._evaluation.samples)
                 if (problem.id, sample) not in self._done and (problem.id, sample) not in self._drafts
             ]
-            for first, n in stretches(missing):
-                yield Request(problem.id, self._messages(problem), n=n, first_sample=first)
+            for begin, end in pairwise((0, *ends)):
+                for first, n in stretches([sample for sample in missing if begin <= sample < end]):
+                    yield Request(
+                        problem.id,
+                        self._messages(problem),
+                        n=n,
+                        first_sample=first,
+                        together=(begin, end - begin),
+                    )
 
     def _repairs(self, stage: str) -> Iterator[Request]:
         for draft in list(self._drafts.values()):

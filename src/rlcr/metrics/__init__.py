@@ -28,6 +28,7 @@ from rlcr.metrics.intervals import (
     compare,
     compare_common,
     macro_average,
+    macro_difference,
     summary,
 )
 from rlcr.metrics.kernel import BINNINGS, METRICS, Binning
@@ -42,6 +43,7 @@ from rlcr.metrics.scores import (
     brier_skill,
     confidence_gap,
     ece,
+    expected_reward,
     mean_confidence,
     murphy,
     nll,
@@ -73,7 +75,9 @@ __all__ = [
     "compare_common",
     "confidence_gap",
     "ece",
+    "expected_reward",
     "macro_average",
+    "macro_difference",
     "mean_confidence",
     "murphy",
     "nll",

@@ -98,12 +98,15 @@ class Resampled:
     def minus(
         self, other: Resampled, undefined: str = "nothing could be scored", level: float = LEVEL
     ) -> Difference:
-        """This minus another statistic of the same resamples, so that what both share cancels.
+        """This minus another statistic of the same resamples, so that what both share cancels."""
+        return Resampled(self.value - other.value, self.draws_R - other.draws_R).difference(undefined, level)
 
-        The p-value is twice the smaller share of resamples on either side of zero, with one added.
+    def difference(self, undefined: str = "nothing could be scored", level: float = LEVEL) -> Difference:
+        """What is already a difference, with its p-value.
+
+        That is twice the smaller share of resamples on either side of zero, with one added.
         """
-        less = Resampled(self.value - other.value, self.draws_R - other.draws_R)
-        estimate, defined_R = less.estimate(undefined, level), less.defined_R
+        estimate, defined_R = self.estimate(undefined, level), self.defined_R
         p_value = None
         if estimate.low is not None:
             smaller = int(min((defined_R <= 0).sum(), (defined_R >= 0).sum()))

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from rlcr.errors import RlcrError
 from rlcr.metrics.bootstrap import CHUNK_WEIGHTS, Difference, Estimate, Resampled, unit_weights
+from rlcr.metrics.frames import Tabular, estimates_table
 from rlcr.metrics.inputs import (
     Floats,
     Ints,
@@ -24,6 +25,7 @@ from rlcr.metrics.inputs import (
     question_codes,
 )
 from rlcr.metrics.kernel import METRICS, OF_ALL_ROWS, Binning, SortedRows, check_binning
+from rlcr.metrics.tables import Table
 
 Progress = Callable[[int, int], None]
 MaybeMissing = ArrayLike | Sequence[float | None]
@@ -34,7 +36,7 @@ KIND_COST = 16
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Tabular):
     """Every metric of one system, in the order of METRICS."""
 
     n: int
@@ -63,9 +65,13 @@ class Summary:
         """How many rows a metric rests on."""
         return self.n if metric in OF_ALL_ROWS else self.rated
 
+    def table(self) -> Table:
+        """A line for each metric."""
+        return estimates_table("", self.metrics, self.rows)
+
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Tabular):
     """Paired differences, second system minus first, in the order of METRICS."""
 
     n: tuple[int, int]
@@ -74,6 +80,8 @@ class Comparison:
     metrics: Mapping[str, Difference]
     level: float
     resamples: int
+    # The bootstrap values of the differences (NaN where undefined): macro differences are made of them.
+    draws_R: Mapping[str, Floats] = field(repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, like a summary; each metric also has a "p_value"."""
@@ -89,9 +97,13 @@ class Comparison:
         """How many rows of each system a metric rests on."""
         return self.n if metric in OF_ALL_ROWS else self.rated
 
+    def table(self) -> Table:
+        """A line for each metric: the second minus the first."""
+        return estimates_table("", self.metrics, self.rows)
+
 
 @dataclass(frozen=True)
-class MacroAverage:
+class MacroAverage(Tabular):
     """Unweighted mean over tasks of every metric, in the order of METRICS."""
 
     n: int
@@ -114,6 +126,10 @@ class MacroAverage:
     def rows(self, metric: str) -> int:
         """How many rows of all tasks a metric rests on."""
         return self.n if metric in OF_ALL_ROWS else self.rated
+
+    def table(self) -> Table:
+        """A line for each metric."""
+        return estimates_table("", self.metrics, self.rows)
 
 
 def summary(
@@ -210,13 +226,14 @@ def compare(
         for correct_N, confidence_N in ((correct_A, confidence_A), (correct_B, confidence_B))
     )
     why = "; ".join(f"{system}: {reason}" for system, reason in (("a", why_a), ("b", why_b)) if reason)
-    a, b = (
-        {name: Resampled(values[name][0], draws[name]) for name in METRICS}
-        for values, draws in ((values_a, draws_a), (values_b, draws_b))
-    )
-    metrics = {name: b[name].minus(a[name], why, level) for name in METRICS}
+    less_R = {name: draws_b[name] - draws_a[name] for name in METRICS}
+    metrics = {
+        name: Resampled(values_b[name][0] - values_a[name][0], less_R[name]).difference(why, level)
+        for name in METRICS
+    }
     rated = int((~np.isnan(confidence_A)).sum()), int((~np.isnan(confidence_B)).sum())
-    return Comparison((len(correct_A), len(correct_B)), rated, questions, metrics, level, resamples)
+    n = len(correct_A), len(correct_B)
+    return Comparison(n, rated, questions, metrics, level, resamples, less_R)
 
 
 #: Right or wrong, confidence and question of each answer of a system.
@@ -306,6 +323,20 @@ def macro_average(
         )
     n, rated = (sum(counts) for counts in zip(*((s.n, s.rated) for s in summaries.values()), strict=True))
     return MacroAverage(n, rated, tuple(summaries), metrics, level, resamples)
+
+
+def macro_difference(tasks: Sequence[Comparison], metric: str) -> Difference:
+    """Unweighted mean over tasks of a paired difference, all with the same number of resamples.
+
+    >>> one = compare([1, 0, 1, 0], [0.9] * 4, [1, 1, 1, 0], [0.9] * 4)
+    >>> macro_difference([one, one], "accuracy").value
+    0.25
+    """
+    rng = np.random.default_rng(0)  # as in macro_average, shuffling unties what one seed drew alike
+    values = [task.metrics[metric].value for task in tasks]
+    draws = [rng.permutation(task.draws_R[metric]) for task in tasks]
+    value = np.mean([np.nan if value is None else value for value in values])
+    return Resampled(float(value), np.mean(draws, axis=0)).difference("undefined in one of the tasks")
 
 
 @dataclass(frozen=True)

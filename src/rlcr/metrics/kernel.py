@@ -267,6 +267,10 @@ def _brier(w: Weighted) -> Floats:
     return w.brier_R
 
 
+def _expected_reward(w: Weighted) -> Floats:
+    return w.right_R / w.total_R - w.brier_R
+
+
 def _brier_skill(w: Weighted) -> Floats:
     return 1 - w.brier_R / _nan_if_zero(w.spread_R)
 
@@ -351,6 +355,7 @@ METRICS: Mapping[str, Callable[[Weighted], Floats]] = {
     "ece": _ece,
     "ece_decimal": _ece_decimal,
     "smooth_ece": _smooth_ece,
+    "expected_reward": _expected_reward,
     "brier_skill": _brier_skill,
     "reliability": _reliability,
     "resolution": _resolution,

@@ -43,6 +43,15 @@ def brier(correct: ArrayLike, confidence: ArrayLike) -> float:
     return _defined(METRICS["brier"], _weigh(correct, confidence))
 
 
+def expected_reward(correct: ArrayLike, confidence: ArrayLike) -> float:
+    """↑ Mean of c - (q - c)^2, which is accuracy - Brier: what RLCR with Brier's score pays on average.
+
+    >>> expected_reward([1, 0], [1.0, 0.0]), expected_reward([0, 0], [0.0, 0.0])
+    (0.5, 0.0)
+    """
+    return _defined(METRICS["expected_reward"], _weigh(correct, confidence))
+
+
 def brier_skill(correct: ArrayLike, confidence: ArrayLike) -> float | None:
     """↑ Gain over always saying the base rate a = mean(c): 1 - Brier / (a (1 - a)). None with one class.
 

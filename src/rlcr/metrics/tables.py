@@ -11,13 +11,16 @@ import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from rlcr.metrics.bootstrap import Estimate
+from rlcr.terminal import visible
 
 Better = Literal["", "up", "down"]
+#: What a table says of a number or of a run: the word that is shown.
+Mark = Literal["", "best", "better", "worse", "gave up", "never right"]
 _ARROW: dict[Better, str] = {"": "", "up": " ↑", "down": " ↓"}
 
 
@@ -30,6 +33,8 @@ class Heading:
     numeric: bool = True
     interval: bool = False
     """Whether its cells have intervals: they are columns of their own in CSV."""
+    key: bool = False
+    """Whether it stays where there is room for a few columns only."""
 
     @property
     def title(self) -> str:
@@ -50,11 +55,13 @@ class Cell:
     value: float | None = None
     low: float | None = None
     high: float | None = None
-    mark: Literal["", "best", "better", "worse"] = ""
+    mark: Mark = ""
     note: str = ""
     series: int | None = None
     """The colour of the run that the cell names."""
     sign: bool = False
+    below: tuple[str, ...] = ()
+    """Further numbers of the same thing, smaller, under it."""
 
     @property
     def interval(self) -> str:
@@ -75,8 +82,8 @@ class Table:
     caption: str = ""
     notes: tuple[str, ...] = ()
     missing: str = ""
-    folded: bool = False
-    """Whether the page shows it only when asked."""
+    folded: str = ""
+    """Where the page shows it only when asked, what it says instead."""
 
 
 def estimate_cell(
@@ -156,18 +163,22 @@ def partial_note(rows: Sequence[Sequence[Cell]]) -> tuple[str, ...]:
     return (PARTIAL_NOTE,) if any(cell.text.endswith(PARTIAL) for row in rows for cell in row) else ()
 
 
-def mark_best(columns: Sequence[Heading], rows: Sequence[Sequence[Cell]]) -> tuple[tuple[Cell, ...], ...]:
-    """Mark the best of each column that has a direction: all rows that show that number."""
+#: Whether the number of one row is decidedly better than that of another, in a column.
+Decided = Callable[[int, int, int], bool]
+
+
+def mark_best(
+    columns: Sequence[Heading], rows: Sequence[Sequence[Cell]], decided: Decided
+) -> tuple[tuple[Cell, ...], ...]:
+    """Mark the best of each column that has a direction, where ``decided(column, best row, next row)``."""
     marked = [list(row) for row in rows]
     for at, column in enumerate(columns):
-        values = [row[at].value for row in rows]
-        known = [round(value, 3) for value in values if value is not None]
-        if not column.better or len(known) < 2 or len(set(known)) < 2:
+        known = [(row[at].value, n) for n, row in enumerate(rows) if row[at].value is not None]
+        if not column.better or len(known) < 2:
             continue
-        best = max(known) if column.better == "up" else min(known)
-        for row, value in zip(marked, values, strict=True):
-            if value is not None and round(value, 3) == best:
-                row[at] = replace(row[at], mark="best")
+        (_, best), (_, following), *_ = sorted(known, reverse=column.better == "up")
+        if decided(at, best, following):
+            marked[best][at] = replace(marked[best][at], mark="best")
     return tuple(map(tuple, marked))
 
 
@@ -175,7 +186,8 @@ def mark_best(columns: Sequence[Heading], rows: Sequence[Sequence[Cell]]) -> tup
 
 
 def _written(cell: Cell) -> str:
-    return f"{cell.text} [{cell.interval.replace(' to ', ', ')}]" if cell.interval else cell.text
+    interval = f" [{cell.interval.replace(' to ', ', ')}]" if cell.interval else ""
+    return cell.text + interval + "".join(f", {text}" for text in cell.below)
 
 
 def aligned_text(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -228,7 +240,7 @@ def _piped(cells: Sequence[str]) -> str:
 
 
 def _markdown(text: str, bold: bool = False) -> str:
-    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", " ".join(text.split()))
+    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", " ".join(visible(text).split()))
     text = re.sub(r"&(?=#?\w+;)", "&amp;", text)
     # Brackets are those of intervals, unless they make a link.
     text = text if "](" in text else text.replace("\\[", "[").replace("\\]", "]")
@@ -278,30 +290,37 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def _latex(text: str, bold: bool = False) -> str:
-    text = "".join(_LATEX.get(c, c) for c in " ".join(text.split()))
+    text = "".join(_LATEX.get(c, c) for c in " ".join(visible(text).split()))
     return rf"\textbf{{{text}}}" if bold else text
+
+
+def flat(table: Table) -> tuple[list[str], list[list[str | float | None]]]:
+    """Heads and rows of full numbers, None where there is none; an interval is two further columns."""
+    head: list[str] = []
+    for column in table.columns:
+        head += [column.text, *([f"{column.text} low", f"{column.text} high"] if column.interval else [])]
+    rows: list[list[str | float | None]] = []
+    for row in table.rows:
+        cells: list[str | float | None] = []
+        for column, cell in zip(table.columns, row, strict=True):
+            text = None if cell.text == "n/a" else cell.text
+            cells += [text if cell.value is None else cell.value, *((cell.low, cell.high) * column.interval)]
+        rows.append(cells)
+    return head, rows
 
 
 def csv_text(table: Table) -> str:
     """CSV: full numbers; an interval is two further columns."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    head: list[str] = []
-    for column in table.columns:
-        heading = _plain(column.text)
-        head += [heading, f"{heading} low", f"{heading} high"] if column.interval else [heading]
-    writer.writerow(head)
-    for row in table.rows:
-        cells: list[object] = []
-        for column, cell in zip(table.columns, row, strict=True):
-            cells.append(_plain(cell.text) if cell.value is None else cell.value)
-            if column.interval:
-                cells += ["" if end is None else end for end in (cell.low, cell.high)]
-        writer.writerow(cells)
+    head, rows = flat(table)
+    writer.writerow(map(_plain, head))
+    for row in rows:
+        writer.writerow(_plain(cell) if isinstance(cell, str) else cell for cell in row)
     return out.getvalue()
 
 
 def _plain(text: str) -> str:
-    # A spreadsheet takes such a cell for a formula.
-    formula = text.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
-    return f"'{text}" if formula else "" if text == "n/a" else text
+    # A spreadsheet takes such a cell for a formula, some also behind spaces.
+    text = " ".join(visible(text).split()) if text != text.strip() or not text.isprintable() else text
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

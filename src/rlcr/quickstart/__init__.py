@@ -110,7 +110,7 @@ def run(
     A shorter run has fewer ``ways``, other ``lessons`` of its model, or ``overrides`` of the recipes.
     """
     need("the quickstart", *_NEEDED, install=_INSTALL)
-    from rlcr.quickstart.table import exact_table
+    from rlcr.quickstart.table import story_of
     from rlcr.report.page import write_report
     from rlcr.training.embedded import build
 
@@ -133,7 +133,7 @@ def run(
     finished = Quickstart(out, exact, seconds)
     write_whole(out / SUMMARY, json.dumps(_summary(finished, seed), indent=2) + "\n")
     runs = [out / way.name / "eval" for way in (START, *ways)] + [out / way.name / "train" for way in ways]
-    write_report(runs, finished.report, figures=out / FIGURES, first=[exact_table(exact)])
+    write_report(runs, finished.report, figures=out / FIGURES, story=story_of(out, exact))
     return finished
 
 

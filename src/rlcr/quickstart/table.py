@@ -1,11 +1,13 @@
-"""The table of the quickstart: each way beside the optimum and beside what the paper reports."""
+"""What the quickstart found: each way beside the optimum and beside what the paper reports."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from rlcr.metrics.tables import Cell, Heading, Table, estimate_cell
 from rlcr.quickstart import START, WAYS
+from rlcr.report.sections import Story
 from rlcr.tasks.arms import Arms
 from rlcr.tasks.arms_optimum import ExactEvaluation, exact_evaluation, optimum
 
@@ -13,11 +15,17 @@ from rlcr.tasks.arms_optimum import ExactEvaluation, exact_evaluation, optimum
 _PAPER = {"paper, RLCR-Brier (7B)": (0.344, 0.22), "paper, RLCR-Log (7B)": (0.0, 0.0)}
 _COLUMNS = (
     Heading("", numeric=False),
-    Heading("accuracy", "up"),
+    Heading("accuracy", "up", key=True),
     Heading("AUROC", "up"),
     Heading("Brier", "down"),
-    Heading("ECE", "down"),
+    Heading("ECE", "down", key=True),
+    Heading("reward", "up", key=True),
     Heading("share of the optimal reward", "up"),
+)
+#: Why the trainings of the quickstart are not equally long.
+_LENGTHS = (
+    "RLCR with Brier's score is still learning when to be how sure long after the other ways have settled: "
+    "RLVR has nothing to learn of confidence, and the two that give up do so early."
 )
 
 
@@ -28,16 +36,39 @@ def exact_table(exact: Mapping[str, ExactEvaluation]) -> Table:
     best = optimum(Arms())
     rows.append((Cell("optimum"), *_cells(exact_evaluation(Arms(), (best.answers_S, best.confidences_S)))))
     for name, (accuracy, brier) in _PAPER.items():
-        said = (Cell(f"{accuracy:.3f}", accuracy), Cell(""), Cell(f"{brier:.2f}", brier), Cell(""), Cell(""))
-        rows.append((Cell(name), *said))
+        said = Cell(f"{accuracy:.3f}", accuracy), Cell(""), Cell(f"{brier:.2f}", brier)
+        rows.append((Cell(name), *said, Cell(""), Cell(""), Cell("")))
     caption = (
         f"No sampling noise: greedy answers to all {len(best.answers_S):,} sequences of draws, each weighed "
-        "with its chance. The share is of the best reward that anybody can earn from RLCR with Brier's "
-        "score; the best arm with one constant confidence earns 93%."
+        "with its chance. The reward is accuracy − Brier, its share that of the best anybody can earn; the "
+        "best arm with one constant confidence earns 93%."
     )
     return Table("exact", "Exactly, over every sequence of draws", _COLUMNS, tuple(rows), caption)
 
 
+def story_of(out: Path, exact: Mapping[str, ExactEvaluation]) -> Story:
+    """What the report should know: one set of names, the exact numbers, why trainings differ in length."""
+    ways = [way for way in (START, *WAYS) if way.name in exact]
+    return Story(
+        names={out / way.name / what: way.title for way in ways for what in ("eval", "train")},
+        exact={way.title: _told(exact[way.name]) for way in ways},
+        table=exact_table(exact),
+        lengths=_LENGTHS if len(ways) == 1 + len(WAYS) else "",
+    )
+
+
+def _told(exact: ExactEvaluation) -> dict[str, float | None]:
+    return {
+        "accuracy": exact.accuracy,
+        "auroc": exact.auroc,
+        "brier": exact.brier,
+        "ece": exact.ece,
+        "expected_reward": exact.reward,
+        "confidence": exact.mean_confidence,
+    }
+
+
 def _cells(exact: ExactEvaluation) -> tuple[Cell, ...]:
     share = Cell("n/a") if exact.share is None else Cell(f"{exact.share:.1%}", exact.share)
-    return (*(estimate_cell(x) for x in (exact.accuracy, exact.auroc, exact.brier, exact.ece)), share)
+    numbers = exact.accuracy, exact.auroc, exact.brier, exact.ece, exact.reward
+    return (*map(estimate_cell, numbers), share)

@@ -14,13 +14,25 @@ from rlcr.report.shapes import MARKERS, PALETTE, Axis, Band, Bars, Figure, Layer
 
 _WIDTH, _HEIGHT, _SQUARE = 380.0, 270.0, 380.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 14.0, 12.0, 46.0
+# A small panel has no names at its axes and every other tick: its figure says what they are.
+_SMALL_WIDTH, _SMALL_HEIGHT, _SMALL_LEFT, _SMALL_RIGHT, _SMALL_BOTTOM = 230.0, 170.0, 27.0, 8.0, 22.0
 
 
 class _Frame:
     """From values to places in the picture."""
 
-    def __init__(self, panel: Panel) -> None:
-        self.x_axis, self.y_axis = panel.x, panel.y
+    def __init__(self, panel: Panel, small: bool) -> None:
+        self.x_axis, self.y_axis, self.small = panel.x, panel.y, small
+        if small:
+            self.width, self.left, self.bottom = _SMALL_WIDTH, _SMALL_LEFT, _SMALL_BOTTOM
+            self.right, self.height = self.width - _SMALL_RIGHT, _SMALL_HEIGHT
+            if panel.square:
+                self.height = self.right - self.left + _TOP + self.bottom
+            else:
+                self.left = 10.0 + 6.4 * max((len(name) for _, name in panel.y.ticks), default=0)
+            self.low = self.height - self.bottom
+            return
+        self.width = _WIDTH
         self.bottom = _BOTTOM if panel.x.grid else _name_room(panel.x)
         self.height = _SQUARE if panel.square else _HEIGHT + (self.bottom - _BOTTOM)
         self.right, self.low = _WIDTH - _RIGHT, self.height - self.bottom
@@ -55,9 +67,9 @@ def colour_class(series: int | None) -> str:
     return "neutral" if series is None else f"s{series % len(PALETTE)}"
 
 
-def panel_svg(panel: Panel, figure: Figure) -> str:
+def panel_svg(panel: Panel, figure: Figure, *, small: bool = False) -> str:
     """One panel as an SVG element."""
-    frame = _Frame(panel)
+    frame = _Frame(panel, small)
     name = " – ".join(part for part in (figure.title, panel.title, panel.subtitle) if part)
     described = escape(
         f"{name}. {panel.y.label} against {panel.x.label}. The numbers are in the table below."
@@ -66,7 +78,7 @@ def panel_svg(panel: Panel, figure: Figure) -> str:
         [*_axes(panel, frame), *(piece for layer in panel.layers for piece in _draw(layer, panel, frame))]
     )
     return (
-        f'<svg class="chart" viewBox="0 0 {_WIDTH:g} {frame.height:g}" role="img" tabindex="0"'
+        f'<svg class="chart" viewBox="0 0 {frame.width:g} {frame.height:g}" role="img" tabindex="0"'
         f' aria-label="{described}">{body}</svg>'
     )
 
@@ -80,21 +92,28 @@ def swatch(series: int | None) -> str:
 def _axes(panel: Panel, frame: _Frame) -> Iterator[str]:
     left, right, low = frame.left, frame.right, frame.low
     slant = not panel.x.grid and _slanted(panel.x)
+    x_named, y_named = (_fewer(axis.ticks) if frame.small else axis.ticks for axis in (panel.x, panel.y))
     for value, label in panel.y.ticks:
         y = frame.y(value)
         yield f'<line class="grid" x1="{left:g}" y1="{y:.1f}" x2="{right:g}" y2="{y:.1f}"/>'
-        yield f'<text class="tick" x="{left - 8:g}" y="{y + 4:.1f}" text-anchor="end">{escape(label)}</text>'
+        if (value, label) in y_named:
+            place = f'x="{left - 8:g}" y="{y + 4:.1f}" text-anchor="end"'
+            yield f'<text class="tick" {place}>{escape(label)}</text>'
     for value, label in panel.x.ticks:
         x = frame.x(value)
         text = escape(_short(label))
         if panel.x.grid:
             yield f'<line class="grid" x1="{x:.1f}" y1="{_TOP:g}" x2="{x:.1f}" y2="{low:g}"/>'
+        if (value, label) not in x_named:
+            continue
         if slant:
             turn = f'transform="translate({x + 4:.1f} {low + 14:.1f}) rotate(-32)"'
             yield f'<text class="tick" {turn} text-anchor="end">{text}</text>'
         else:
             yield f'<text class="tick" x="{x:.1f}" y="{low + 18:.1f}" text-anchor="middle">{text}</text>'
     yield f'<line class="axis" x1="{left:g}" y1="{low:g}" x2="{right:g}" y2="{low:g}"/>'
+    if frame.small:
+        return
     middle, up = (left + right) / 2, (low + _TOP) / 2
     yield (
         f'<text class="label" x="{middle:g}" y="{frame.height - 8:g}" text-anchor="middle">'
@@ -104,6 +123,13 @@ def _axes(panel: Panel, frame: _Frame) -> Iterator[str]:
         f'<text class="label" text-anchor="middle" transform="translate(13 {up:g}) rotate(-90)">'
         f"{escape(panel.y.label)}</text>"
     )
+
+
+def _fewer(ticks: Sequence[tuple[float, str]]) -> Sequence[tuple[float, str]]:
+    """The first, one in the middle if it is that, and the last."""
+    if len(ticks) <= 3:
+        return ticks
+    return [ticks[0], *([ticks[len(ticks) // 2]] if len(ticks) % 2 else []), ticks[-1]]
 
 
 def _draw(layer: Layer, panel: Panel, frame: _Frame) -> Iterator[str]:

@@ -28,7 +28,9 @@ from rlcr.metrics.tables import (
 )
 from rlcr.report.curves import reliability_panel
 from rlcr.report.fields import UNSCORABLE, interval_of, mapping_of, number_of
+from rlcr.report.pairs import affordable
 from rlcr.report.reading import EvalRun
+from rlcr.report.rows import Floats
 from rlcr.report.shapes import Figure, Panel
 from rlcr.runs.columns import VERBALISED, Column, read_column, stored_columns
 
@@ -84,7 +86,7 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> list[Table]:
                 name,
                 f"Columns of confidence: {where}",
                 columns,
-                _marked(columns, cells),
+                _marked(run, task, columns, cells),
                 _CAPTION,
                 partial_note(cells),
             )
@@ -144,16 +146,53 @@ def cost_each(cost: Mapping[str, Any], name: str) -> float:
     return number_of(cost.get(name)) / completions if completions else math.nan
 
 
-def _marked(columns: Sequence[Heading], rows: Sequence[tuple[Cell, ...]]) -> tuple[tuple[Cell, ...], ...]:
-    """The best marked among the columns that give the most rows a confidence.
+def _marked(
+    run: EvalRun, task: str, columns: Sequence[Heading], rows: Sequence[tuple[Cell, ...]]
+) -> tuple[tuple[Cell, ...], ...]:
+    """The best marked among the columns that give the most rows a confidence, where that is decided.
 
     One that speaks only of some may have chosen the easy ones.
     """
+    metric_at = {heading.text: metric for metric, heading in MEASURED if metric in metrics.METRICS}
+
+    def decided(column: int, best: int, following: int) -> bool:
+        if columns[column].text not in metric_at:
+            return False
+        other, name = (rows[whole[number]][0].text for number in (following, best))
+        found = _paired(run, task, other, name, metric_at[columns[column].text])
+        if found is None or found.low is None or found.high is None:
+            return False
+        return found.low > 0 if columns[column].better == "up" else found.high < 0
+
     at = next(n for n, column in enumerate(columns) if column.text == "Coverage")
     most = max((row[at].value or 0 for row in rows), default=0)
     whole = [n for n, row in enumerate(rows) if (row[at].value or 0) == most]
-    marked = dict(zip(whole, mark_best(columns, [rows[n] for n in whole]), strict=True))
+    marked = dict(zip(whole, mark_best(columns, [rows[n] for n in whole], decided), strict=True))
     return tuple(marked.get(n, row) for n, row in enumerate(rows))
+
+
+def _paired(run: EvalRun, task: str, a: str, b: str, metric: str) -> metrics.Difference | None:
+    """Column b minus column a, on the answers of a task to which both give a confidence."""
+    try:
+        confidences = [_confidences(run, read_column(run.folder, name)) for name in (a, b)]
+    except RlcrError:
+        return None
+    rows = run.rows.of([task]) & (run.rows.verdict != UNSCORABLE) & ~np.isnan(sum(confidences))
+    if not rows.any():
+        return None
+    correct, question = run.rows.verdict[rows], run.rows.question[rows].tolist()
+    first, second = (confidence[rows] for confidence in confidences)
+    compared = metrics.compare(
+        correct, first, correct, second, question=question, resamples=affordable(2 * int(rows.sum()))
+    )
+    return compared.metrics[metric]
+
+
+def _confidences(run: EvalRun, column: Column) -> Floats:
+    """What a column says of each row, NaN where nothing."""
+    rows = run.rows
+    given = [column.get((rows.ids[q], int(s))) for q, s in zip(rows.question, rows.sample, strict=True)]
+    return np.array([math.nan if value is None else value for value in given], np.float64)
 
 
 def _difference(row: Mapping[str, Any]) -> tuple[Cell, ...]:
@@ -196,8 +235,7 @@ def column_reliability(run: EvalRun, names: Sequence[str]) -> tuple[Figure | Non
 
 def _panel(run: EvalRun, name: str, column: Column) -> Panel | None:
     rows = run.rows
-    given = [column.get((rows.ids[q], int(s))) for q, s in zip(rows.question, rows.sample, strict=True)]
-    confidence = np.array([math.nan if value is None else value for value in given], np.float64)
+    confidence = _confidences(run, column)
     kept = ~np.isnan(confidence) & (rows.verdict != UNSCORABLE)
     if not kept.any():
         return None

@@ -1,4 +1,4 @@
-"""From runs to the figures of the report, as numbers: reliability, risk, training, scoring rules.
+"""From runs to the figures of the report, as numbers: reliability, risk, scoring rules.
 
 Each function gives a figure that can be drawn, or one that says what is missing. Runs keep their colour
 through the whole report.
@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rlcr import metrics
 from rlcr.report.fields import interval_of, number_of
-from rlcr.report.reading import EvalRun, Floats, TrainingRun
+from rlcr.report.reading import EvalRun
+from rlcr.report.rows import Floats
 from rlcr.report.shapes import (
     Axis,
     Band,
@@ -26,14 +28,11 @@ from rlcr.report.shapes import (
     Panel,
     Stems,
     axis,
-    interval,
-    number,
     share_axis,
 )
 from rlcr.scoring import RULES, Incentives, check_incentives
 
 _RISK_POINTS = 60
-_TRAINING_POINTS = 120
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,18 @@ class Scope:
 
 
 def scopes(runs: Sequence[EvalRun], trained_on: Sequence[str]) -> list[Scope]:
-    """The pool first, then every task by itself. The pool leaves out what is known to be trained on."""
+    """The pool first, then every task by itself. The pool leaves out what is known to be trained on.
+
+    There is no pool where runs have some of its tasks and not others: their averages would be of different
+    things.
+    """
     tasks = tuple(dict.fromkeys(task for run in runs for task in run.tasks))
-    return [*pooled(tasks, trained_on), *(Scope(name, task, (task,)) for name, task in _file_names(tasks))]
+    pool = [
+        scope
+        for scope in pooled(tasks, trained_on)
+        if all(len(set(scope.tasks) & set(run.tasks)) in (0, len(scope.tasks)) for run in runs)
+    ]
+    return [*pool, *(Scope(name, task, (task,)) for name, task in _file_names(tasks))]
 
 
 def _file_names(tasks: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -77,24 +85,66 @@ RELIABILITY = (
     "the dashed diagonal it is; a point below it is overconfident. The area of a point and the grey bar "
     "behind it are the share of answers in the bin."
 )
+_SHORTLY = (
+    "Up: share right. Right: stated confidence. On the dashed diagonal a model is right as often as it says; "
+    "below it, overconfident."
+)
 
 
 # --- reliability ------------------------------------------------------------------------------------
 
 
-def reliability(runs: Sequence[EvalRun], scope: Scope) -> Figure:
-    """One panel a run: accuracy against stated confidence over the histogram of confidences."""
+def reliability(
+    runs: Sequence[EvalRun],
+    scope: Scope,
+    *,
+    is_row: bool = False,
+    told: Mapping[str, float | None] | None = None,
+) -> Figure:
+    """One panel a run: accuracy against stated confidence over the histogram of confidences.
+
+    ``told`` are the ECEs of the runs in the table beside it, where those are not of the points: exact ones,
+    or averages of tasks.
+    """
     having = [(colour, run) for colour, run in enumerate(runs) if set(scope.tasks) & set(run.tasks)]
-    panels = tuple(_reliability_panel(run, colour, scope) for colour, run in having)
+    panels = tuple(
+        _reliability_panel(run, colour, scope, run.label, (told or {}).get(run.label), is_row)
+        for colour, run in having
+    )
     without = [run.label for run in runs if not set(scope.tasks) & set(run.tasks)]
+    figure = _reliability_figure(
+        f"reliability-{'first' if is_row else scope.name}", scope.title, panels, is_row
+    )
+    notes = (f"Not evaluated on this: {'; '.join(without)}.",) if without and not is_row else ()
+    return replace(figure, notes=notes)
+
+
+def reliability_row(runs: Sequence[EvalRun], scope_list: Sequence[Scope], most: int) -> Figure:
+    """One panel for each run and task, where runs were asked different ones; ``most`` of them at most."""
+    every = [
+        (colour, run, scope)
+        for scope in scope_list
+        for colour, run in enumerate(runs)
+        if set(scope.tasks) & set(run.tasks)
+    ]
+    panels = tuple(
+        _reliability_panel(run, colour, scope, f"{run.label} · {scope.title}", None, True)
+        for colour, run, scope in every[:most]
+    )
+    figure = _reliability_figure("reliability-first", "Each run and task", panels, True)
+    left = len(every) - len(panels)
+    return replace(figure, notes=(f"{left} more are below, task by task.",) if left else ())
+
+
+def _reliability_figure(name: str, title: str, panels: tuple[Panel, ...], is_row: bool) -> Figure:
     return Figure(
-        name=f"reliability-{scope.name}",
-        title=scope.title,
-        caption="",
+        name=name,
+        title=title,
+        caption=_SHORTLY if is_row else "",
         panels=panels,
-        notes=(f"Not evaluated on this: {'; '.join(without)}.",) if without else (),
         missing="" if any(not panel.missing for panel in panels) else _all_missing(panels),
         about="run",
+        is_row=is_row,
     )
 
 
@@ -103,17 +153,32 @@ def _all_missing(panels: Sequence[Panel]) -> str:
     return "; ".join(reasons) or "no evaluation was given"
 
 
-def _reliability_panel(run: EvalRun, colour: int, scope: Scope) -> Panel:
+def _reliability_panel(
+    run: EvalRun, colour: int, scope: Scope, title: str, told: float | None, is_row: bool
+) -> Panel:
     correct, confidence, _ = run.rows.scored(scope.tasks)
     stated = ~np.isnan(confidence)
     if not stated.any():
         x, y = share_axis("stated confidence"), share_axis("accuracy")
-        return Panel(run.label, x, y, square=True, missing=_why_nothing(run, scope, len(correct)))
-    correct, confidence = correct[stated], confidence[stated]
-    auroc = metrics.auroc(correct, confidence)
-    subtitle = f"ECE {metrics.ece(correct, confidence):.3f} · AUROC {number_or_na(auroc)}"
-    curve = metrics.reliability_curve(correct, confidence)
-    return reliability_panel(run.label, curve, f"{subtitle} · n = {len(correct):,}", colour)
+        missing = _why_nothing(run, scope, len(correct))
+        return Panel(title, x, y, square=True, missing=missing, series=colour)
+    return rated_panel(title, correct[stated], confidence[stated], colour, told, is_row)
+
+
+def rated_panel(
+    title: str,
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    colour: int = 0,
+    told: float | None = None,
+    is_row: bool = False,
+) -> Panel:
+    """The reliability of answers that all state a confidence, with its numbers."""
+    subtitle = f"ECE {metrics.ece(correct, confidence) if told is None else told:.3f}"
+    if not is_row:
+        subtitle += f" · AUROC {number_or_na(metrics.auroc(correct, confidence))}"
+    subtitle += f" · n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{np.size(correct):,}"
+    return reliability_panel(title, metrics.reliability_curve(correct, confidence), subtitle, colour)
 
 
 def reliability_panel(title: str, curve: metrics.ReliabilityCurve, subtitle: str, colour: int) -> Panel:
@@ -138,7 +203,7 @@ def reliability_panel(title: str, curve: metrics.ReliabilityCurve, subtitle: str
         Line(curve.confidence, curve.accuracy, colour, "accuracy", tips, marks=True, sizes=sizes),
     )
     x, y = share_axis("stated confidence"), share_axis("accuracy")
-    return Panel(title, x, y, layers, subtitle, square=True)
+    return Panel(title, x, y, layers, subtitle, square=True, series=colour)
 
 
 def reliability_of(title: str, curve: metrics.ReliabilityCurve, summary: metrics.Summary) -> Figure:
@@ -213,138 +278,6 @@ def _thin(coverage: Floats, points: int = _RISK_POINTS) -> Any:
         return np.arange(len(coverage))
     wanted = np.linspace(coverage[0], 1, points)
     return np.unique(np.minimum(np.searchsorted(coverage, wanted), len(coverage) - 1))
-
-
-# --- training ---------------------------------------------------------------------------------------
-
-# column, title, axis label
-#: Shares, drawn from 0 to 1 always: a change of a thousandth should look like none.
-_SHARES = ("parts.format", "truncated", "well_formed")
-_CURVES = (
-    ("reward", "Reward", "mean reward"),
-    ("accuracy", "Accuracy", "accuracy"),
-    ("brier", "Brier score", "Brier score"),
-    ("ece", "ECE", "ECE"),
-    ("auroc", "AUROC", "AUROC"),
-    ("confidence_mean", "Confidence: mean", "mean confidence"),
-    ("confidence_std", "Confidence: spread", "standard deviation"),
-    ("distinct_confidences", "Confidence: distinct values", "distinct values"),
-    ("tokens_mean", "Completion length", "tokens"),
-    ("truncated", "Cut off", "share cut off"),
-    ("well_formed", "Well formed", "share well formed"),
-    ("entropy", "Entropy", "nats per token"),
-)
-
-
-def training(trainings: Sequence[TrainingRun]) -> Figure:
-    """Every number that the trainings log, one panel each, one curve a training."""
-    parts = sorted(
-        {name for run in trainings for name in run.columns if name.startswith("parts.")}, key=_part
-    )
-    wanted = [
-        _CURVES[0],
-        *((part, f"Reward: {part[6:]}", "mean, before weights") for part in parts),
-        *_CURVES[1:],
-    ]
-    panels = []
-    averaged = 1
-    updates = axis(
-        "update", [0.0, *(float(run.update[-1]) for run in trainings if len(run.update))], zero=True
-    )
-    for name, title, label in wanted:
-        layers: list[Line | Band] = []
-        for run in trainings:
-            if name not in run.columns:
-                continue
-            x, y, size = _bucketed(run.update, run.columns[name])
-            averaged = max(averaged, size)
-            tips = [
-                f"{run.label}\nupdate {number(update)}\n{title}: {number(v)}"
-                for update, v in zip(x, y, strict=True)
-            ]
-            layers.append(Line(x, y, run.colour, run.label, tips, marks=len(x) == 1))
-        if layers:
-            ys = [v for line in layers if isinstance(line, Line) for v in line.y]
-            scale = share_axis(label) if name in _SHARES else axis(label, ys)
-            panels.append(Panel(title, updates, scale, tuple(layers)))
-    note = f"Each point is the mean of up to {averaged} updates." if averaged > 1 else ""
-    return Figure(
-        name="training",
-        title="During training",
-        caption=f"What the training logs at every update, over its own samples. {note}".strip(),
-        panels=tuple(panels),
-        legend=tuple((run.colour, run.label) for run in trainings),
-        missing="" if panels else "no update was logged" if trainings else "no training run was given",
-        about="quantity",
-    )
-
-
-def _part(name: str) -> tuple[int, str]:
-    order = ("parts.format", "parts.correctness", "parts.calibration")
-    return (order.index(name) if name in order else len(order), name)
-
-
-def _bucketed(update: Floats, values: Floats, points: int = _TRAINING_POINTS) -> tuple[Floats, Floats, int]:
-    """Means over enough updates to leave few points; undefined ones are left out."""
-    known = ~np.isnan(values)
-    update, values = update[known], values[known]
-    size = math.ceil(len(values) / points)
-    if size <= 1:
-        return update, values, 1
-    starts = np.arange(0, len(values), size)
-    counts = np.diff(np.append(starts, len(values)))
-    return (np.add.reduceat(update, starts) / counts, np.add.reduceat(values, starts) / counts, size)
-
-
-_HELD_OUT = (("accuracy", "Accuracy"), ("auroc", "AUROC"), ("brier", "Brier score"), ("ece", "ECE"))
-
-
-def held_out(trainings: Sequence[TrainingRun]) -> Figure:
-    """The evaluations on held-out problems during training, with their intervals."""
-    tasks = list(
-        dict.fromkeys(task for run in trainings for _, results in run.evals for task in _tasks(results))
-    )
-    panels = []
-    for task in tasks:
-        for name, title in _HELD_OUT:
-            layers: list[Line | Band] = []
-            for run in trainings:
-                points = [
-                    (update, *estimate)
-                    for update, results in run.evals
-                    if (estimate := estimate_of(_tasks(results).get(task), name))[0] is not None
-                ]
-                if not points:
-                    continue
-                x, y, low, high = (np.array(column, np.float64) for column in zip(*points, strict=True))
-                layers.append(Band(x, low, high, run.colour))
-                tips = [
-                    f"{run.label}\nupdate {number(u)}\n{title}: {number(v)}{interval(lo, hi)}"
-                    for u, v, lo, hi in zip(x, y, low, high, strict=True)
-                ]
-                layers.append(Line(x, y, run.colour, run.label, tips, marks=True))
-            if layers:
-                lines = [layer for layer in layers if isinstance(layer, Line)]
-                xs = [v for line in lines for v in line.x]
-                ys = [v for line in lines for v in line.y]
-                ys += [v for band in layers if isinstance(band, Band) for v in (*band.low, *band.high)]
-                heading = title if len(tasks) == 1 else f"{task}: {title}"
-                panels.append(Panel(heading, axis("update", xs, pad=0.04), axis(title, ys), tuple(layers)))
-    where = f" on {tasks[0]}" if len(tasks) == 1 else ""
-    return Figure(
-        name="held-out",
-        title=f"Held-out evaluations{where}",
-        caption="Evaluations on problems that were not trained on; bands are 95% intervals.",
-        panels=tuple(panels),
-        legend=tuple((run.colour, run.label) for run in trainings),
-        missing="" if panels else "no training has finished a held-out evaluation",
-        about="quantity",
-    )
-
-
-def _tasks(results: Mapping[str, Any]) -> Mapping[str, Any]:
-    tasks = results.get("tasks")
-    return tasks if isinstance(tasks, Mapping) else {}
 
 
 def estimate_of(task: Any, name: str) -> tuple[float | None, float, float]:

@@ -16,6 +16,7 @@ from typing import Any
 from rlcr.errors import RlcrError
 from rlcr.report.fields import mapping_of, number_of, read_json, read_objects
 from rlcr.report.reading import EVALS, TRAINING, UPDATES
+from rlcr.report.trainings import planned_updates
 from rlcr.runs.record import READABLE
 from rlcr.runs.store import ADAPTIVE, FAILED, RECORDS, RESULTS, RUN, UNFINISHED, open_run
 
@@ -155,24 +156,13 @@ def _training(folder: Path, facts: Mapping[str, Any]) -> Cells:
     lines = [line for _, line, _ in read_objects(folder / UPDATES) if line]
     # A resumed training may log an update twice.
     updates = {number_of(line.get("update")): line for line in lines}
-    total = _updates(settings, facts)
+    total = planned_updates(facts)
     of = "" if math.isnan(total) else f" of {total:,.0f}"
     end = ", finished" if (folder / "model").is_dir() else ""
     last = _numbers(lines[-1], _OF_AN_UPDATE) if lines else ""
     held_out = _last_held_out(folder)
     parts = (f"last update: {last}" if last else "no update yet", held_out and f"held out: {held_out}")
     return "training", what, f"{len(updates):,}{of} updates{end}", "; ".join(filter(None, parts))
-
-
-def _updates(settings: Mapping[str, Any], facts: Mapping[str, Any]) -> float:
-    """Updates of the whole training; what does not fill one is left over in every epoch."""
-    problems = number_of(mapping_of(settings.get("data")).get("size")) - len(facts.get("dropped") or ())
-    epochs, prompts = number_of(settings.get("epochs")), number_of(settings.get("prompts"))
-    given = number_of(settings.get("updates"))
-    known = not math.isnan(problems + epochs) and prompts > 0
-    return (
-        given if not math.isnan(given) else math.ceil(epochs * (problems // prompts)) if known else math.nan
-    )
 
 
 def _last_held_out(folder: Path) -> str:

@@ -1,27 +1,25 @@
-"""The tables of the report: headline, task by task, held-out evaluations, and paired differences.
+"""The numbers of the report and their tables: headline, runs by tasks, task by task, other sources.
 
 Numbers come from results.json where a run has them. Only what no file holds is measured here, from the
-records: runs without results, averages over some of their tasks, and differences.
+records: runs without results, and averages over some of their tasks.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rlcr import metrics
 from rlcr.metrics import Estimate
-from rlcr.metrics.intervals import Answers
 from rlcr.metrics.tables import (
     Cell,
     Heading,
+    Mark,
     Table,
-    difference_cell,
     estimate_cell,
     mark_best,
     of_all,
@@ -31,28 +29,43 @@ from rlcr.metrics.tables import (
 )
 from rlcr.report.curves import Scope, estimate_of
 from rlcr.report.fields import UNSCORABLE, mapping_of, number_of
-from rlcr.report.reading import EvalRun, TrainingRun
-from rlcr.report.trainings import taught_updates
+from rlcr.report.naming import short_model
+from rlcr.report.pairs import Pairs, affordable
+from rlcr.report.reading import EvalRun
 
-# name, heading, which way is better
+#: The metrics of every table, by their names in results.json, and what stands above them.
+METRICS = ("accuracy", "auroc", "brier", "ece", "expected_reward")
 HEADLINE = (
-    Heading("Accuracy", "up", interval=True),
+    Heading("Accuracy", "up", interval=True, key=True),
     Heading("AUROC", "up", interval=True),
     Heading("Brier", "down", interval=True),
-    Heading("ECE", "down", interval=True),
+    Heading("ECE", "down", interval=True, key=True),
+    Heading("Reward", "up", interval=True, key=True),
 )
-_METRICS = ("accuracy", "auroc", "brier", "ece")
 _RATED = Heading("Rated")
 _COUNTED = (Heading("Tokens"), Heading("Repaired"), Heading("Unscorable"), Heading("Answers"), _RATED)
+_CAPTION = (
+    "With 95% intervals. Reward: accuracy − Brier, what RLCR pays on average. “best” stands where the paired "
+    "difference to the next run is decided."
+)
+_MEANINGS = {
+    "Repaired": "Repaired: answers that took a forced continuation.",
+    "Unscorable": "Unscorable: answers that could not be judged; they count for nothing.",
+    "Rated": "Rated: judged and with a confidence, on which all but accuracy rests.",
+}
 
-_RESAMPLES = 1000
-# Rows times resamples that all comparisons together may cost: some twenty seconds.
-_WORK = 200_000_000
-_ALL_PAIRS = 6
+
+def run_cell(runs: Sequence[EvalRun], run: EvalRun, mark: Mark = "") -> Cell:
+    """The name of a run in its colour."""
+    return Cell(run.label, series=runs.index(run), note=f"{run.method}, {run.model}", mark=mark)
 
 
-def _run_cell(runs: Sequence[EvalRun], run: EvalRun) -> Cell:
-    return Cell(run.label, series=runs.index(run), note=f"{run.method}, {run.model}")
+def without_columns(
+    columns: Sequence[Heading], rows: Sequence[Sequence[Cell]], names: Sequence[str]
+) -> tuple[tuple[Heading, ...], tuple[tuple[Cell, ...], ...]]:
+    """A table without some of its columns."""
+    kept = [at for at, column in enumerate(columns) if column.text not in names]
+    return tuple(columns[at] for at in kept), tuple(tuple(row[at] for at in kept) for row in rows)
 
 
 def overview(runs: Sequence[EvalRun]) -> Table:
@@ -62,18 +75,19 @@ def overview(runs: Sequence[EvalRun]) -> Table:
     for run in runs:
         grading = str(run.settings.get("grading") or "unknown")
         samples = str(run.settings.get("samples") or "unknown")
-        texts = (run.method, run.model, ", ".join(run.tasks) or "none", samples, grading, _verifiers(run))
-        rows.append((_run_cell(runs, run), *(Cell(text) for text in texts)))
+        texts = (run.method, run.model, ", ".join(run.tasks) or "none", samples, grading, verifiers_of(run))
+        rows.append((run_cell(runs, run), *(Cell(text) for text in texts)))
     columns = text_headings("Run", *(name.capitalize() for name in names))
     return Table("runs", "Runs", columns, tuple(rows))
 
 
-def _verifiers(run: EvalRun, tasks: Sequence[str] = ()) -> str:
+def verifiers_of(run: EvalRun, tasks: Sequence[str] = ()) -> str:
     """Which verifiers graded a run, or some of its tasks; a judge with the name of its model."""
     known = run.rows.verifiers
     names = sorted({name for task in tasks or known for name in known.get(task, ())})
     judge = run.settings.get("judge_name")
-    return ", ".join(f"judge {judge}" if name == "judge" and judge else name for name in names) or "unknown"
+    named = f"judge {short_model(str(judge))}" if judge else "judge"
+    return ", ".join(named if name == "judge" else name for name in names) or "unknown"
 
 
 @dataclass(frozen=True)
@@ -93,10 +107,10 @@ class _Basis:
         return Cell(of_all(self.rated, self.asked), self.rated)
 
 
-def _basis(run: EvalRun, tasks: Sequence[str]) -> _Basis:
+def basis_of(run: EvalRun, tasks: Sequence[str]) -> _Basis:
     """What the metrics of some tasks rest on: from the records, or where they are gone from the results."""
     rows = run.rows.of(tasks)
-    stored = [_stored_basis(run.results or {}, task) for task in tasks]
+    stored = [stored_basis(run.results or {}, task) for task in tasks]
     asked = sum(basis.asked for basis in stored)
     if not rows.any():
         return _Basis(asked, sum(basis.scored for basis in stored), sum(basis.rated for basis in stored))
@@ -105,7 +119,7 @@ def _basis(run: EvalRun, tasks: Sequence[str]) -> _Basis:
     return _Basis(max(asked, int(rows.sum())), int(scored.sum()), int(rated.sum()))
 
 
-def _stored_basis(results: Mapping[str, Any], task: str, source: Mapping[str, Any] | None = None) -> _Basis:
+def stored_basis(results: Mapping[str, Any], task: str, source: Mapping[str, Any] | None = None) -> _Basis:
     """What the results say of a task, or of another source of confidence in its answers."""
     held = mapping_of(mapping_of(results.get("tasks")).get(task))
     asked = number_of(mapping_of(mapping_of(results.get("coverage")).get(task)).get("asked"))
@@ -114,60 +128,135 @@ def _stored_basis(results: Mapping[str, Any], task: str, source: Mapping[str, An
     return _Basis(scored if math.isnan(asked) else int(asked), scored, rated)
 
 
-def scope_table(runs: Sequence[EvalRun], scope: Scope, name: str, title: str) -> Table:
+class Measured:
+    """The headline metrics of runs on tasks, each found once."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, tuple[str, ...]], tuple[list[Estimate], list[str]]] = {}
+
+    def of(self, run: EvalRun, tasks: Sequence[str]) -> tuple[list[Estimate], list[str]]:
+        """The metrics in the order of METRICS, and notes on how they were found."""
+        key = id(run), tuple(tasks)
+        if key not in self._kept:
+            notes: list[str] = []
+            self._kept[key] = estimates_of(run, tasks, notes), notes
+        return self._kept[key]
+
+
+def scope_table(
+    pairs: Pairs, measured: Measured, scope: Scope, collapsed: Mapping[str, Mark], name: str, title: str
+) -> Table:
     """The metrics of every run on some tasks: of one task, or the unweighted average of several."""
+    runs = pairs.runs
     columns = (*text_headings("Run"), *HEADLINE, *_COUNTED)
     rows: list[tuple[Cell, ...]] = []
-    partial: list[tuple[Cell, ...]] = []
+    numbers: list[int] = []
     notes: list[str] = []
-    without = [run.label for run in runs if not set(scope.tasks) & set(run.tasks)]
-    if without:
-        notes.append(
-            f"Not evaluated on {'this task' if len(scope.tasks) == 1 else 'these'}: {'; '.join(without)}."
-        )
-    for run in runs:
-        having = tuple(task for task in scope.tasks if task in run.tasks)
-        if not having:
+    for number, run in enumerate(runs):
+        if not set(scope.tasks) <= set(run.tasks):
             continue
-        estimates = estimates_of(run, having, notes)
-        basis = _basis(run, having)
+        estimates, own_notes = measured.of(run, scope.tasks)
+        notes += own_notes
+        basis = basis_of(run, scope.tasks)
         cells = [
-            basis.under(name, estimate_cell(e.value, e.low, e.high, note=e.note))
-            for name, e in zip(_METRICS, estimates, strict=True)
+            basis.under(metric, estimate_cell(e.value, e.low, e.high, note=e.note))
+            for metric, e in zip(METRICS, estimates, strict=True)
         ]
-        row = (_run_cell(runs, run), *cells, *_counts(run, having), basis.cell())
-        if len(having) < len(scope.tasks):
-            notes.append(
-                f"{run.label} has {len(having)} of the {len(scope.tasks)} tasks ({', '.join(having)}): its "
-                "numbers are of those alone, and it is left out when the best is marked."
-            )
-            partial.append(row)
-        else:
-            rows.append(row)
-    marked = (*mark_best(columns, rows), *partial)
-    notes += partial_note(marked)
+        mark = collapsed.get(run.label, "")
+        rows.append((run_cell(runs, run, mark), *cells, *_counts(run, scope.tasks), basis.cell()))
+        numbers.append(number)
+    without = [run.label for run in runs if not set(scope.tasks) <= set(run.tasks)]
+    if without:
+        what = "this task" if len(scope.tasks) == 1 else "all of these"
+        notes.append(f"Not evaluated on {what}: {'; '.join(without)}.")
+    marked = _mark_decided(pairs, scope, columns, rows, numbers)
     missing = "" if marked else " ".join(notes) or "no evaluation was given"
-    return Table(name, title, columns, marked, notes=tuple(notes) if marked else (), missing=missing)
+    columns, shown = without_columns(columns, marked, _idle_counts(columns, marked))
+    named = {column.text for column in columns}
+    caption = " ".join([_CAPTION, *(text for head, text in _MEANINGS.items() if head in named)])
+    every_note = (*notes, *partial_note(shown)) if shown else ()
+    return Table(name, title, columns, shown, caption, every_note, missing=missing)
+
+
+def _mark_decided(
+    pairs: Pairs,
+    scope: Scope,
+    columns: Sequence[Heading],
+    rows: Sequence[tuple[Cell, ...]],
+    numbers: Sequence[int],
+) -> tuple[tuple[Cell, ...], ...]:
+    """The best marked among the runs that did not collapse, where it is decided that it is the best."""
+    alive = [at for at, row in enumerate(rows) if not row[0].mark]
+
+    def decided(column: int, best: int, following: int) -> bool:
+        a, b = numbers[alive[following]], numbers[alive[best]]
+        found = pairs.difference(a, b, scope.tasks, METRICS[column - 1])
+        if found is None or found.low is None or found.high is None:
+            return False
+        return found.low > 0 if columns[column].better == "up" else found.high < 0
+
+    marked = dict(zip(alive, mark_best(columns, [rows[at] for at in alive], decided), strict=True))
+    return tuple(marked.get(at, row) for at, row in enumerate(rows))
+
+
+def _idle_counts(columns: Sequence[Heading], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """The counts that say nothing of any run: no tokens known, none repaired, none lost, all rated."""
+    texts = {column.text: [row[at].text for row in rows] for at, column in enumerate(columns)}
+    nothing = {"Tokens": ("0", "n/a"), "Repaired": ("0.0%",), "Unscorable": ("0",)}
+    idle = [name for name, values in nothing.items() if set(texts[name]) <= set(values)]
+    return [*idle, "Rated"] if texts["Rated"] == texts["Answers"] else idle
+
+
+def grid(runs: Sequence[EvalRun], measured: Measured, tasks: Sequence[str]) -> Table:
+    """Runs by tasks: the accuracy of each, with ECE and reward below it."""
+    rows, notes = [], []
+    for run in runs:
+        cells = [run_cell(runs, run)]
+        for task in tasks:
+            if task not in run.tasks:
+                cells.append(Cell("–", note="not evaluated on this task"))
+                continue
+            (accuracy, _, _, ece, reward), own_notes = measured.of(run, [task])
+            notes += own_notes
+            cell = estimate_cell(accuracy.value)
+            cell = basis_of(run, [task]).under("accuracy", cell)
+            cells.append(replace(cell, below=(f"ECE {_short(ece)}", f"reward {_short(reward)}")))
+        rows.append(tuple(cells))
+    columns = (*text_headings("Run"), *(Heading(task, key=True) for task in tasks))
+    caption = "Accuracy; below it ECE and reward (accuracy − Brier). A dash: not evaluated on this task."
+    notes = (*dict.fromkeys(notes), *partial_note(rows))
+    return Table("grid", "Runs by tasks", columns, tuple(rows), caption, notes)
+
+
+def _short(estimate: Estimate) -> str:
+    return estimate_cell(estimate.value).text
 
 
 def estimates_of(run: EvalRun, tasks: Sequence[str], notes: list[str]) -> list[Estimate]:
     """The headline metrics of a run, from its results where they hold them, else from its records."""
+    stored = stored_of(run, tasks)
+    estimates = [estimate_of(stored, name) for name in METRICS]
+    if estimates[0][0] is None:
+        return _measured(run, tasks, notes)
+    whys = [_note(stored, name) for name in METRICS]
+    found = [
+        Estimate(value, _end(low), _end(high), why)
+        for (value, low, high), why in zip(estimates, whys, strict=True)
+    ]
+    if not isinstance(mapping_of(stored.get("metrics")).get("expected_reward"), Mapping):
+        # Results of an older version.
+        found[-1] = _measured(run, tasks, [])[-1]
+    return found
+
+
+def stored_of(run: EvalRun, tasks: Sequence[str]) -> Any:
+    """What the results of a run hold of a task, or of all of these together; None where they do not."""
     results = run.results or {}
-    stored: Any = None
     if len(tasks) == 1:
-        stored = (results.get("tasks") or {}).get(tasks[0])
-    elif isinstance(results.get("macro"), Mapping) and sorted(map(str, results["macro"]["tasks"])) == sorted(
-        tasks
-    ):
-        stored = results["macro"]
-    estimates = [estimate_of(stored, name) for name in _METRICS]
-    if estimates[0][0] is not None:
-        whys = [_note(stored, name) for name in _METRICS]
-        return [
-            Estimate(value, _end(low), _end(high), why)
-            for (value, low, high), why in zip(estimates, whys, strict=True)
-        ]
-    return _measured(run, tasks, notes)
+        return (results.get("tasks") or {}).get(tasks[0])
+    macro = results.get("macro")
+    same = isinstance(macro, Mapping) and sorted(map(str, macro["tasks"])) == sorted(tasks)
+    return macro if same else None
 
 
 def _note(stored: Any, name: str) -> str:
@@ -181,7 +270,7 @@ def _end(value: float) -> float | None:
 
 def _measured(run: EvalRun, tasks: Sequence[str], notes: list[str]) -> list[Estimate]:
     summaries: dict[str, metrics.Summary] = {}
-    resamples = _affordable(len(run.rows))
+    resamples = affordable(len(run.rows))
     for task in tasks:
         correct, confidence, question = run.rows.scored([task])
         if len(correct):
@@ -189,7 +278,7 @@ def _measured(run: EvalRun, tasks: Sequence[str], notes: list[str]) -> list[Esti
                 correct, confidence, question=question.tolist(), resamples=resamples
             )
     if not summaries:
-        return [Estimate(None, None, None, "nothing could be scored")] * len(_METRICS)
+        return [Estimate(None, None, None, "nothing could be scored")] * len(METRICS)
     if len(summaries) < len(tasks):
         lost = ", ".join(task for task in tasks if task not in summaries)
         notes.append(f"{run.label}: nothing of {lost} could be scored.")
@@ -201,11 +290,7 @@ def _measured(run: EvalRun, tasks: Sequence[str], notes: list[str]) -> list[Esti
         averages = next(iter(summaries.values())).metrics
     else:
         averages = metrics.macro_average(summaries).metrics
-    return [averages[name] for name in _METRICS]
-
-
-def _affordable(rows: int) -> int:
-    return max(100, min(_RESAMPLES, _WORK // max(1, rows)))
+    return [averages[name] for name in METRICS]
 
 
 def _counts(run: EvalRun, tasks: Sequence[str]) -> tuple[Cell, ...]:
@@ -248,132 +333,11 @@ def source_table(runs: Sequence[EvalRun]) -> Table | None:
             if not isinstance(others, Mapping) or not others:
                 continue
             for source, held in (("verbalised", stored), *others.items()):
-                basis = _stored_basis(run.results or {}, task, mapping_of(held))
-                cells = [basis.under(name, estimate_cell(*estimate_of(held, name))) for name in _METRICS[1:]]
-                row = (_run_cell(runs, run), Cell(task), Cell(str(source)), *cells, basis.cell())
+                basis = stored_basis(run.results or {}, task, mapping_of(held))
+                cells = [basis.under(name, estimate_cell(*estimate_of(held, name))) for name in METRICS[1:]]
+                row = (run_cell(runs, run), Cell(task), Cell(str(source)), *cells, basis.cell())
                 rows.append(row)
     if not rows:
         return None
     title = "Other sources of confidence"
-    return Table("confidence-sources", title, columns, tuple(rows), notes=partial_note(rows), folded=True)
-
-
-def trainings_table(trainings: Sequence[TrainingRun]) -> Table:
-    """What was trained, and how many of the updates taught anything."""
-    columns = (*text_headings("Training", "Model", "Task"), Heading("Updates"), Heading("Taught anything"))
-    rows = []
-    for run in trainings:
-        model, made = str(run.settings.get("model") or "unknown"), len(run.update)
-        found = taught_updates(run.columns)
-        share = Cell("unknown") if found is None else Cell(of_all(*found), found[0])
-        names = Cell(run.label, series=run.colour), Cell(model), Cell(run.task or "unknown")
-        rows.append((*names, Cell(f"{made:,}", made), share))
-    warnings = tuple(f"{run.label}: {warning}" for run in trainings for warning in run.warnings)
-    return Table("trainings", "Trainings", columns, tuple(rows), notes=warnings)
-
-
-def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
-    """The held-out evaluations of the trainings, update by update; None where there are none."""
-    columns = (*text_headings("Training"), Heading("Update"), *text_headings("Task"), *HEADLINE, _RATED)
-    rows = []
-    for run in trainings:
-        for update, results in run.evals:
-            for task, stored in (results.get("tasks") or {}).items():
-                basis = _stored_basis(results, task)
-                cells = [basis.under(name, estimate_cell(*estimate_of(stored, name))) for name in _METRICS]
-                when = Cell(f"{update:,}", update)
-                rows.append((Cell(run.label, series=run.colour), when, Cell(task), *cells, basis.cell()))
-    if not rows:
-        return None
-    return Table("held-out", "Held-out evaluations", columns, tuple(rows), notes=partial_note(rows))
-
-
-# --- differences ------------------------------------------------------------------------------------
-
-
-def differences(runs: Sequence[EvalRun], tasks: Sequence[str]) -> Table:
-    """Paired differences between the runs on the questions that both scored, as `rlcr compare` makes them."""
-    columns = (
-        *text_headings("Run", "minus", "Task"),
-        *(Heading(f"Δ {column.text}", column.better, interval=True) for column in HEADLINE),
-        Heading("Questions"),
-        Heading("Rated of each"),
-    )
-    every = len(runs) <= _ALL_PAIRS
-    pairs = list(combinations(range(len(runs)), 2)) if every else [(0, n) for n in range(1, len(runs))]
-    work = [
-        (a, b, task)
-        for a, b in pairs
-        for task in tasks
-        if task in runs[a].rows.tasks and task in runs[b].rows.tasks
-    ]
-    answers = {(n, task): _answers(run, task) for n, run in enumerate(runs) for task in run.rows.tasks}
-    cost = sum(len(answers[n, task][0]) for a, b, task in work for n in (a, b))
-    resamples = _affordable(cost)
-    rows, notes = [], []
-    for a, b, task in work:
-        same = _same_problems(runs[a], runs[b], task)
-        if same is not None:
-            notes.append(
-                f"{runs[b].label} and {runs[a].label} do not have all problems of {task} in common: the "
-                "pairs are those with the same id and content."
-            )
-        comparison = metrics.compare_common(
-            answers[a, task], answers[b, task], only=same, resamples=resamples
-        )
-        if comparison is None:
-            notes.append(f"{runs[b].label} and {runs[a].label} have no scored question of {task} in common.")
-            continue
-        paired = [comparison.metrics[name] for name in _METRICS]
-        cells = [
-            resting_on(
-                difference_cell(d.value, d.low, d.high, column.better, d.note),
-                sum(comparison.rows(name)),
-                sum(comparison.n),
-            )
-            for name, d, column in zip(_METRICS, paired, HEADLINE, strict=True)
-        ]
-        questions = Cell(f"{comparison.questions:,}", comparison.questions)
-        rated = [of_all(*counts) for counts in zip(comparison.rated, comparison.n, strict=True)]
-        named = _run_cell(runs, runs[b]), _run_cell(runs, runs[a]), Cell(task)
-        rows.append((*named, *cells, questions, Cell(" and ".join(reversed(rated)))))
-        by_a, by_b = (_verifiers(runs[n], [task]) for n in (a, b))
-        if by_a != by_b:
-            notes.append(f"{task}: {runs[b].label} was verified by {by_b}, {runs[a].label} by {by_a}.")
-    if not every:
-        notes.append(f"With more than {_ALL_PAIRS} runs, each is compared with the first alone.")
-    missing = ""
-    if not rows:
-        missing = "two runs with records of the same task are needed" if not notes else " ".join(notes)
-    caption = (
-        f"95% intervals from {resamples:,} paired resamples of the questions that both runs scored. "
-        "Marked: those whose interval leaves out 0."
-    )
-    return Table(
-        "differences",
-        "Paired differences",
-        columns,
-        tuple(rows),
-        caption,
-        (*notes, *partial_note(rows)) if rows else (),
-        missing,
-    )
-
-
-def _same_problems(a: EvalRun, b: EvalRun, task: str) -> set[str] | None:
-    """The ids under which both runs hold the same problem; None where that is all, or unknown."""
-    hashes = a.task_hash(task), b.task_hash(task)
-    if None in hashes or hashes[0] == hashes[1]:
-        return None
-    ids = set(a.rows.ids) & set(b.rows.ids)
-    first, second = (run.problems(ids) for run in (a, b))
-    return {
-        name
-        for name in first.keys() & second.keys()
-        if all(first[name].get(part) == second[name].get(part) for part in ("question", "gold"))
-    }
-
-
-def _answers(run: EvalRun, task: str) -> Answers:
-    correct, confidence, question = run.rows.scored([task])
-    return correct, confidence, [run.rows.ids[number] for number in question]
+    return Table("confidence-sources", title, columns, tuple(rows), notes=partial_note(rows), folded=title)

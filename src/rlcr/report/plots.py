@@ -14,7 +14,7 @@ from rlcr.report.shapes import PALETTE, Band, Bars, Figure, Layer, Line, Panel, 
 KINDS = (".png", ".svg", ".pdf")
 _NEUTRAL, _GRID, _INK = "#8A8A8A", "#E4E4E4", "#333333"
 _MARKERS = ("o", "s", "^", "D", "X", "o")
-_SETTINGS: Any = {
+SETTINGS: Any = {
     "text.parse_math": False,  # names come from data: a dollar sign in one is not a formula
     "font.size": 9,
     "axes.edgecolor": _NEUTRAL,
@@ -43,7 +43,7 @@ def save(figure: Figure, paths: list[Path]) -> list[Path]:
 
     for path in paths:
         check_name(path)
-    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+    with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         drawn = draw(figure)
         for path in paths:
@@ -67,7 +67,7 @@ def draw(figure: Figure) -> Any:
     drawing.suptitle(_clean(figure.title), fontsize=11, fontweight="bold")
     cells = list(drawing.subplots(down, across, squeeze=False).flat)
     for axes, panel in zip(cells, panels, strict=False):
-        _panel(axes, panel)
+        draw_panel(axes, panel)
     for axes in cells[len(panels) :]:
         axes.set_axis_off()
     if figure.legend:
@@ -75,7 +75,8 @@ def draw(figure: Figure) -> Any:
     return drawing
 
 
-def _panel(axes: Any, panel: Panel) -> None:
+def draw_panel(axes: Any, panel: Panel) -> None:
+    """Draw a panel into the axes of a figure."""
     for layer in panel.layers:
         _layer(axes, layer)
     if panel.x.log:

@@ -170,7 +170,7 @@ class _Chooser:
         run = self._runs[number]
         record = run.record(row)
         problem = self._problem(number, record)
-        sample = {"r": number, "q": problem, **_sample(record, run)}
+        sample = {"r": number, "q": problem, **shown_record(record, run)}
         self.chosen.add((number, row))
         self._selection.samples.append(sample)
         self.spent += len(safe_json(sample).encode()) + 1
@@ -185,7 +185,7 @@ class _Chooser:
         key = (task, name, question)
         if key not in self._numbers:
             self._numbers[key] = len(self._selection.problems)
-            problem = {"t": cut(task), "i": cut(name), "x": question, "g": _gold(held)}
+            problem = {"t": cut(task), "i": cut(name), "x": question, "g": golds_of(held)}
             self._selection.problems.append(problem)
             self.spent += len(safe_json(problem).encode()) + 1
         return self._numbers[key]
@@ -195,13 +195,14 @@ class _Chooser:
         self._selection.samples.sort(key=lambda sample: (sample["q"], sample["s"], sample["r"]))
 
 
-def _gold(problem: Mapping[str, Any]) -> list[str]:
+def golds_of(problem: Mapping[str, Any]) -> list[str]:
+    """The gold answers of a problem, as the page shows them."""
     gold = problem.get("gold")
     texts = gold if isinstance(gold, list) else [] if gold is None else [gold]
     return [cut(str(text)) for text in texts[:20]]
 
 
-def _sample(record: Mapping[str, Any], run: EvalRun) -> dict[str, Any]:
+def shown_record(record: Mapping[str, Any], run: EvalRun) -> dict[str, Any]:
     """What the page needs of a record, under short names; what is usual is left out."""
     verdict = verdict_code(record["verdict"])
     confidence = share(record.get("confidence"))

@@ -154,6 +154,10 @@ class Panel:
     subtitle: str = ""
     square: bool = False
     missing: str = ""
+    series: int | None = None
+    """The colour of the run that the panel is of."""
+    flat: str = ""
+    """The values of curves that go nowhere: the page folds such a panel."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,8 @@ class Figure:
     about: str = ""
     """The column that tells panels apart in the table behind the figure."""
     notes: tuple[str, ...] = field(default=())
+    is_row: bool = False
+    """Whether its panels stand in one row, small."""
 
 
 def tip_of(layer: Line | Bars, panel: Panel, index: int) -> str:

@@ -42,6 +42,19 @@ def training_warnings(facts: Mapping[str, Any], columns: Mapping[str, Floats]) -
     return warnings
 
 
+def planned_updates(facts: Mapping[str, Any]) -> float:
+    """Updates of the whole training; what does not fill one is left over in every epoch. NaN if unknown."""
+    settings, dropped = mapping_of(facts.get("settings")), facts.get("dropped")
+    given = number_of(settings.get("updates"))
+    if not math.isnan(given):
+        return given
+    problems = number_of(mapping_of(settings.get("data")).get("size"))
+    problems -= len(dropped) if isinstance(dropped, list) else 0
+    epochs, prompts = number_of(settings.get("epochs")), number_of(settings.get("prompts"))
+    known = not math.isnan(problems + epochs) and prompts > 0
+    return math.ceil(epochs * (problems // prompts)) if known else math.nan
+
+
 def read_updates(path: Path, notes: list[str]) -> tuple[Floats, dict[str, Floats]]:
     """The numbers of the updates, and a column for each name that the log has."""
     rows: dict[float, dict[str, float]] = {}

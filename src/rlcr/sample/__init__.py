@@ -33,7 +33,9 @@ class Request:
     made), so that continuing it never tokenises it again; ``prefix`` may continue them with further text.
     ``prompt_ids`` are the tokens of the rendered prompt where they are known: it is then not rendered again.
     ``first_sample`` is the number of the first of the n samples: asking for samples 4 to 7 of a question
-    gives what asking for 0 to 7 would have given there.
+    gives what asking for 0 to 7 would have given there. A server may draw the samples of one call together,
+    so that each depends on which others were asked for with it: ``together``, where it is given, is the first
+    and the number of the samples that are always asked for in one call. Those not wanted are then dropped.
     """
 
     key: str
@@ -43,6 +45,7 @@ class Request:
     prefix: str = ""
     prefix_ids: tuple[int, ...] = ()
     prompt_ids: Sequence[int] = ()
+    together: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,11 @@ used: the server tokenises the text again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Literal
 
@@ -33,14 +35,18 @@ from rlcr.errors import RlcrError
 from rlcr.prompts import ChatTokenizer, opens_think
 from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampling, wire
 from rlcr.sample.connection import (
+    CHAT,
+    MODELS,
+    TEXT,
     Connection,
     GaveUpError,
     PassingError,
     RefusedError,
     Server,
     connect,
-    import_openai,
+    import_http,
 )
+from rlcr.terminal import one_line
 
 MODES = ("auto", "chat", "completion")
 #: What servers say no with to the content or the length of one request: content filters, long prompts.
@@ -61,6 +67,51 @@ class _OwnError(Exception):
 class _Failed:
     failure: Failure
     line: str
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """What has become of a request: ``ended`` says that no more comes of it."""
+
+    completions: list[Completion] = field(default_factory=list)
+    ended: bool = False
+    failed: _Failed | None = None
+    error: Exception | None = None
+
+
+class _Crew:
+    """Coroutines that answer requests, as many at a time as there are of them.
+
+    ``waiting`` and ``news`` may be used from any thread; the methods are called in the event loop. A place is
+    kept while waiting to try again.
+    """
+
+    def __init__(
+        self, answer: Callable[[Request, Callable[[_News], None]], Awaitable[None]], size: int
+    ) -> None:
+        self.waiting: deque[Request] = deque()
+        self.news: SimpleQueue[_News] = SimpleQueue()
+        self._answer, self._size = answer, size
+        self._woken = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin; whoever closes the event loop ends it."""
+        self._tasks = [asyncio.get_running_loop().create_task(self._work()) for _ in range(self._size)]
+
+    def wake(self) -> None:
+        """Look at what is waiting."""
+        self._woken.set()
+
+    async def _work(self) -> None:
+        while True:
+            while not self.waiting:
+                self._woken.clear()
+                await self._woken.wait()
+            try:
+                await self._answer(self.waiting.popleft(), self.news.put)
+            except Exception as error:  # raised where the samples are yielded
+                self.news.put(_News(ended=True, error=error))
 
 
 class EndpointSampler:
@@ -97,7 +148,7 @@ class EndpointSampler:
             raise RlcrError(f"unknown mode {mode!r}: known are {', '.join(MODES)}")
         if concurrency < 1:
             raise RlcrError("concurrency must be at least 1")
-        import_openai()
+        import_http()
         self._server = Server(base_url.rstrip("/"), timeout, attempts, backoff)
         self._tokenizer = tokenizer
         self._concurrency = concurrency
@@ -119,74 +170,61 @@ class EndpointSampler:
         """
         sampling.check()
         source = iter(requests)
-        arrived: SimpleQueue[Completion | _Failed | Future[None]] = SimpleQueue()
         failed: list[_Failed] = []
-        in_a_row = 0
-        under_way: set[Future[None]] = set()
-        places = asyncio.Semaphore(self._concurrency)
+        in_a_row = under_way = 0
         with connect(self._server) as (loop, connection):
-            try:
-                while True:
-                    # Twice the concurrency, so that the server has work while the caller has the floor.
-                    while len(under_way) < 2 * self._concurrency and in_a_row < _IN_A_ROW:
-                        request = next(source, None)
-                        if request is None:
-                            break
-                        future = loop.start_task_soon(
-                            self._answer, connection, places, request, sampling, arrived.put
-                        )
-                        under_way.add(future)
-                        future.add_done_callback(arrived.put)
-                    if not under_way:
-                        break
-                    item = arrived.get()
-                    if isinstance(item, Completion):
-                        in_a_row = 0
-                        yield item
-                        continue
-                    if isinstance(item, _Failed):
-                        in_a_row += 1
-                        failed.append(item)
-                        continue
-                    under_way.remove(item)
-                    if error := item.exception():
-                        while not arrived.empty():
-                            if isinstance(late := arrived.get(), Completion):
-                                yield late
-                        raise error
-            finally:
-                for future in under_way:
-                    future.cancel()
+            crew = _Crew(partial(self._answer, connection, sampling), self._concurrency)
+            loop.soon(crew.start)
+            while True:
+                # Twice the concurrency, so that the server has work while the caller has the floor; several
+                # at once, since each word to the other thread costs as much as half a request.
+                if under_way <= 1.5 * self._concurrency and in_a_row < _IN_A_ROW:
+                    some = list(islice(source, 2 * self._concurrency - under_way))
+                    under_way += len(some)
+                    if some:
+                        crew.waiting.extend(some)
+                        loop.soon(crew.wake)
+                if not under_way:
+                    break
+                news = crew.news.get()
+                under_way -= news.ended
+                if news.completions:
+                    in_a_row = 0
+                    yield from news.completions
+                if news.failed:
+                    in_a_row += 1
+                    failed.append(news.failed)
+                if news.error:
+                    while not crew.news.empty():
+                        yield from crew.news.get().completions
+                    raise news.error
         if failed:
             raise Refused(failed[0].line, [one.failure for one in failed])
 
     async def _answer(
-        self,
-        connection: Connection,
-        places: asyncio.Semaphore,
-        request: Request,
-        sampling: Sampling,
-        deliver: Callable[[Completion | _Failed], None],
+        self, connection: Connection, sampling: Sampling, request: Request, deliver: Callable[[_News], None]
     ) -> None:
-        """Ask until all samples of a request are there. A place is kept while waiting to try again."""
+        """Ask until all samples of a request are there."""
         if request.n < 1:
             raise RlcrError(f"{request.key}: asks for {request.n} samples; ask for at least one")
-        async with places:
-            first, end = request.first_sample, request.first_sample + request.n
-            try:
-                if sampling.temperature == 0:
-                    [one] = await self._ask(connection, request, sampling, first, 1)
-                    for sample in range(first, end):
-                        deliver(replace(one, sample=sample))
-                    return
-                while first < end:
-                    completions = await self._ask(connection, request, sampling, first, end - first)
-                    for completion in completions:
-                        deliver(completion)
-                    first += len(completions)
-            except _OwnError as error:
-                samples = tuple(range(first, end))
-                deliver(_Failed(Failure(request.key, samples, error.reason, error.status), error.line))
+        first, end = request.first_sample, request.first_sample + request.n
+        try:
+            if sampling.temperature == 0:
+                [one] = await self._ask(connection, request, sampling, first, 1)
+                copies = [replace(one, sample=sample) for sample in range(first + 1, end)]
+                deliver(_News([one, *copies], ended=True))
+                return
+            at, together = request.together or (first, request.n)
+            last = at + together
+            while first < end:
+                completions = await self._ask(connection, request, sampling, at, last - at)
+                at += len(completions)
+                wanted = [one for one in completions if first <= one.sample < end]
+                first += len(wanted)
+                deliver(_News(wanted, ended=first == end))
+        except _OwnError as error:
+            failure = Failure(request.key, tuple(range(first, end)), error.reason, error.status)
+            deliver(_News(ended=True, failed=_Failed(failure, error.line)))
 
     async def _ask(
         self, connection: Connection, request: Request, sampling: Sampling, first: int, n: int
@@ -202,7 +240,8 @@ class EndpointSampler:
             if prompt is None and self._template:
                 body["chat_template_kwargs"] = self._template
             try:
-                reply = await connection.post("/chat/completions" if prompt is None else "/completions", body)
+                limit = wire.reply_limit(sampling.max_tokens, wanted)
+                reply = await connection.post(CHAT if prompt is None else TEXT, body, limit)
             except RefusedError as refusal:
                 if self._adapt(refusal, body):
                     return await call()
@@ -272,27 +311,33 @@ def _only_model(server: Server) -> str:
 
         async def call() -> list[str]:
             try:
-                return wire.model_names(await connection.get("/models"))
+                return wire.model_names(await connection.get(MODELS))
             except wire.BrokenReplyError as error:
                 raise PassingError(str(error)) from None
 
         try:
-            names = loop.call(connection.retrying, "the list of models", call)
+            names = loop.run(connection.retrying("the list of models", call))
         except RefusedError as refusal:
             raise RlcrError(
                 f"{server.url} does not list its models ({refusal}): check the URL, which usually ends in"
                 " /v1, and the API key, or name the model"
             ) from None
     if len(names) != 1:
-        raise RlcrError(f"{server.url} serves {', '.join(names) or 'no model'}: name one model")
+        raise RlcrError(f"{server.url} serves {_listed(names)}: name one model")
     return names[0]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names that a server gives its models, as many as fit on a line."""
+    more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
+    return one_line(", ".join(name[:100] for name in names[:10])) + more or "no model"
 
 
 async def _hint_for_404(connection: Connection, model: str) -> str:
     try:
-        names = wire.model_names(await connection.get("/models"))
+        names = wire.model_names(await connection.get(MODELS))
     except (wire.BrokenReplyError, RefusedError, PassingError):
         return "; check the URL, which usually ends in /v1"
     if model in names:
         return "; it has the model but not this way of asking: try the other mode, chat or completion"
-    return f"; there is no model {model!r}, but {', '.join(names[:10]) or 'none at all'}"
+    return f"; there is no model {model!r}, but {_listed(names)}"

@@ -33,10 +33,11 @@ _LOT = 2048
 class LocalSampler:
     """Continues prompts with a model.
 
-    ``token_budget`` bounds the memory of the cache, in tokens of prompts (once each) and samples;
-    ``max_rows`` is the number of samples in the batch at once. Neither changes what is sampled, beyond
-    rounding. ``fast=False`` takes transformers' own generation for everything. With ``tokens_only``,
-    completions come without text and spans, which cost more than the tokens of a very small model.
+    ``token_budget`` bounds the memory of the cache, in tokens of prompts (once each) and samples; None for
+    what is free when sampling begins (:func:`rlcr.sample.budget.default_budget`). ``max_rows`` is the number
+    of samples in the batch at once. Neither changes what is sampled, beyond rounding. ``fast=False`` takes
+    transformers' own generation for everything. With ``tokens_only``, completions come without text and
+    spans, which cost more than the tokens of a very small model.
     """
 
     def __init__(
@@ -46,12 +47,12 @@ class LocalSampler:
         *,
         name: str,
         fingerprint: str = "",
-        token_budget: int = 65_536,
+        token_budget: int | None = None,
         max_rows: int = 256,
         fast: bool = True,
         tokens_only: bool = False,
     ) -> None:
-        if token_budget < 1 or max_rows < 1:
+        if (token_budget is not None and token_budget < 1) or max_rows < 1:
             raise RlcrError(
                 f"token_budget and max_rows must be at least 1, not {token_budget} and {max_rows}"
             )
@@ -105,15 +106,23 @@ class LocalSampler:
         self, maker: Maker, lots: Iterable[list[Job]], unfit: list[Refused]
     ) -> Generator[Completion, None, None]:
         from rlcr.engine.decoding import PackedModel
+        from rlcr.engine.half import HalfWeights
         from rlcr.sample.batch import Batch
+        from rlcr.sample.budget import default_budget
         from rlcr.sample.plain import generate
 
-        batch = Batch(PackedModel(self.model), maker, token_budget=self.token_budget, max_rows=self.max_rows)
+        weights = HalfWeights(self.model)
+        batch = Batch(
+            PackedModel(self.model, weights),
+            maker,
+            token_budget=self.token_budget or default_budget(self.model),
+            max_rows=self.max_rows,
+        )
         for lot in lots:
             packed, plain = self._divide(lot)
             batch.add(packed)
             for job in sorted(plain, key=lambda job: len(job.ids), reverse=True):
-                yield from generate(self.model, maker, job, self.max_rows)
+                yield from generate(self.model, maker, job, self.max_rows, weights)
             # The next lot comes before this one runs out, so that the batch stays full in between.
             while len(batch.jobs) > self.max_rows:
                 yield from batch.advance()

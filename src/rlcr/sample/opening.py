@@ -107,7 +107,7 @@ def open_sampler(named: Typed | Stored, access: Access | None = None) -> Sampler
 
 def is_server(model: str) -> bool:
     """Whether the name of a model is the address of a server."""
-    return model.startswith(("http://", "https://"))
+    return model.lower().startswith(("http://", "https://"))
 
 
 def check_access(named: Typed | Stored, access: Access) -> None:

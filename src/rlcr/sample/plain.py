@@ -22,6 +22,7 @@ from transformers import (
 )
 
 from rlcr.engine.attention import device_of, evaluating
+from rlcr.engine.half import HalfWeights
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion
 from rlcr.sample.choice import choose, stream
@@ -68,14 +69,14 @@ class _Stop(StoppingCriteria):
         return torch.tensor(self.chooser.ended, device=input_ids.device)
 
 
-def generate(model: Any, maker: Maker, job: Job, max_rows: int) -> Iterator[Completion]:
+def generate(model: Any, maker: Maker, job: Job, max_rows: int, weights: HalfWeights) -> Iterator[Completion]:
     """All samples of a job, at most ``max_rows`` at once."""
     device = device_of(model)
     for start in range(0, len(job.samples), max_rows):
         samples = job.samples[start : start + max_rows]
         chooser = _Choose(maker, job, samples)
         ids_BT = torch.tensor([job.ids] * len(samples), device=device)
-        with evaluating(model):
+        with evaluating(model), weights.in_place():
             # A configuration of our own: the model's may hold penalties or a temperature.
             model.generate(
                 input_ids=ids_BT,

@@ -60,12 +60,19 @@ PREFILL_REFUSED = _any("continue_final_message", "add_generation_prompt", "prefi
 NO_CHAT_TEMPLATE = _any("chat.?template")
 TOO_LONG = _any("context", "max_tokens", "max_completion_tokens", "too long")
 
+#: A reply that counts more is broken.
+_MOST_TOKENS = 10**9
 #: OpenAI marks a token that is no whole text like this: ``bytes:\xf0\x9f``.
 _BYTES_TOKEN = re.compile(r"bytes:((?:\\x[0-9a-f]{2})+)", re.IGNORECASE)
 
 
 class BrokenReplyError(ValueError):
     """A reply that lacks what a reply must have. Worth asking again."""
+
+
+def reply_limit(max_tokens: int, n: int) -> int:
+    """The bytes that an honest reply may have: far more than tokens take with all that is said of each."""
+    return (4 << 20) + 1024 * max_tokens * n
 
 
 def body(
@@ -117,9 +124,16 @@ def body(
 
 
 def derived_seed(seed: int, key: str, sample: int) -> int:
-    """A seed for each call, so that no two calls of a run share one. 31 bits: some servers take no more."""
-    digest = hashlib.sha256(f"{seed}\0{key}\0{sample}".encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
+    """The seed of a sample: it depends on nothing but the run's, the request's key and the sample's number.
+
+    A server that is asked for n samples counts on from the seed (vLLM does), so that a sample has the same
+    one whichever call it comes with. 31 bits: some servers take no more.
+
+    >>> derived_seed(0, "q1", 5) - derived_seed(0, "q1", 2)
+    3
+    """
+    digest = hashlib.sha256(f"{seed}\0{key}".encode("utf-8", "surrogatepass")).digest()
+    return ((int.from_bytes(digest[:4], "big") >> 1) + sample) % 2**31
 
 
 def prompt_text(request: Request, tokenizer: ChatTokenizer | None) -> str:
@@ -139,12 +153,12 @@ def completions(
     ``think_open`` is None where the server rendered the prompt: then a text that closes ``<think>`` before
     it opens one tells.
     """
-    choices = _field(reply, "choices", list)[:n]
+    choices = _in_order(_field(reply, "choices", list))[:n]
     if not choices:
         raise BrokenReplyError("the reply has no choices")
-    usage: Any = reply.get("usage") if isinstance(reply, dict) else None
-    usage = usage if isinstance(usage, dict) else {}
-    total = int(usage.get("completion_tokens") or 0)
+    assert isinstance(reply, Mapping)
+    usage = {} if reply.get("usage") is None else _field(reply, "usage", dict)
+    total, prompt_tokens = _count(usage, "completion_tokens"), _count(usage, "prompt_tokens")
     completions: list[Completion] = []
     for number, choice in enumerate(choices):
         text, finish = _text(choice, sampling.stop)
@@ -160,7 +174,7 @@ def completions(
                 finish_reason=finish,
                 logprobs=() if spans is None else tuple(logprobs),
                 token_spans=spans or (),
-                prompt_tokens=int(usage.get("prompt_tokens") or 0),
+                prompt_tokens=prompt_tokens,
                 completion_tokens=len(tokens) if tokens and len(choices) > 1 else share or len(tokens),
                 think_open=_begins_inside_think(request.prefix + text) if think_open is None else think_open,
             )
@@ -180,6 +194,28 @@ def _field(value: object, name: str, kind: type) -> Any:
     return member
 
 
+def _in_order(choices: list[Any]) -> list[Any]:
+    """The choices by their index, each once, since servers may return them as they finish."""
+    indexes = [choice.get("index") if isinstance(choice, Mapping) else None for choice in choices]
+    if not all(type(index) is int for index in indexes):
+        return choices
+    first: dict[int, Any] = {}
+    for choice in choices:
+        first.setdefault(choice["index"], choice)
+    return [first[index] for index in sorted(first)]
+
+
+def _count(usage: Mapping[str, Any], name: str) -> int:
+    """A number of tokens; 0 where the server does not say."""
+    value = usage.get(name)
+    if value is None:
+        return 0
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if not whole or isinstance(value, bool) or not 0 <= value <= _MOST_TOKENS:
+        raise BrokenReplyError(f"the reply's {name} is no count")
+    return int(value)
+
+
 def _text(choice: object, stop: Sequence[str]) -> tuple[str, Literal["stop", "length"]]:
     reason = _field(choice, "finish_reason", str)
     if reason in ("abort", "error"):
@@ -192,6 +228,8 @@ def _text(choice: object, stop: Sequence[str]) -> tuple[str, Literal["stop", "le
         if not isinstance(text, str):
             raise BrokenReplyError("the reply's content is no text")
         if thought := message.get("reasoning_content") or message.get("reasoning"):
+            if not isinstance(thought, str):
+                raise BrokenReplyError("the reply's reasoning is no text")
             text = with_thought(thought, text, finished=bool(text) or finish != "length")
     else:
         text = _field(choice, "text", str)
@@ -205,19 +243,31 @@ def _tokens(choice: Mapping[str, Any]) -> tuple[list[bytes], list[float]]:
     try:
         if content := logprobs.get("content"):  # chat, and llama.cpp everywhere
             pairs = [
-                (_token_bytes(entry["token"], entry.get("bytes")), entry["logprob"]) for entry in content
+                (_token_bytes(entry["token"], entry.get("bytes")), _logprob(entry["logprob"]))
+                for entry in content
             ]
         else:
             texts = map(_token_bytes, logprobs.get("tokens") or ())
-            pairs = list(zip(texts, logprobs.get("token_logprobs") or (), strict=True))
-        sound = sound_logprobs(None if logprob is None else float(logprob) for _, logprob in pairs)
+            values = map(_logprob, logprobs.get("token_logprobs") or ())
+            pairs = list(zip(texts, values, strict=True))
+        sound = sound_logprobs(logprob for _, logprob in pairs)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise BrokenReplyError("the reply has malformed logprobs") from None
     return ([token for token, _ in pairs], sound) if sound else ([], [])
 
 
+def _logprob(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("a log-probability is a number")
+    return float(value)
+
+
 def _token_bytes(token: str, data: Sequence[int] | None = None) -> bytes:
     if data is not None:
+        if not isinstance(data, list):  # of a number, bytes() makes that many zeros
+            raise TypeError("bytes are a list")
         return bytes(data)
     if marked := _BYTES_TOKEN.fullmatch(token):
         return bytes.fromhex(marked[1].replace("\\x", ""))

@@ -145,6 +145,8 @@ def build(request: TaskRequest) -> Built:
     settings = request.settings
     if not settings["path"]:
         raise RlcrError("file: give the setting path, a .jsonl, .csv or .parquet file or a hub id")
+    if not _is_hub_id(settings["path"]) and not Path(settings["path"]).is_file():
+        raise RlcrError(f"{settings['path']}: no such file")
     if settings["choices"] and not settings["verifier_column"] and request.verifier not in _OF_OPTIONS:
         raise RlcrError(f"file: options are for the verifier choice (or judge), not {request.verifier}")
     if request.verifier == "choice" and not settings["choices"]:
@@ -171,13 +173,15 @@ def build(request: TaskRequest) -> Built:
     return take(table, [problem for _, problem in problems], request, reader.notes())
 
 
+def _is_hub_id(name: str) -> bool:
+    """Whether a name means a dataset of the hub, not a file."""
+    return bool(_HUB_ID.fullmatch(name)) and not Path(name).suffix and not Path(name).exists()
+
+
 def _table(request: TaskRequest) -> SourceTable:
     name = request.settings["path"]
-    path = Path(name)
-    if path.exists() or path.suffix or not _HUB_ID.fullmatch(name):
-        if not path.is_file():
-            raise RlcrError(f"{path}: no such file")
-        return SourceTable((path,), path.name)
+    if not _is_hub_id(name):
+        return SourceTable((Path(name),), Path(name).name)
     download = hub.download(
         name,
         request.settings["config"],

@@ -91,6 +91,7 @@ class CalibrationTrainer(WholeCheckpoints, GRPOTrainer):
             self.model,
             self.processing_class,
             name=recipe.model,
+            token_budget=recipe.sampler_tokens,
             max_rows=1024,
             fast=recipe.shared_prompts,
             tokens_only=True,

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from rlcr.evaluate.progress import open_bar
+from rlcr.terminal import say
 
 _SECONDS_BETWEEN_LINES = 30.0
 # An update may take minutes; the speed that the remaining time is estimated from needs several of them.
@@ -44,7 +45,7 @@ class TrainingProgress:
         if self._bar:
             self._bar.console.print(f"warning: {text}", style="yellow", markup=False, highlight=False)
         else:
-            print(f"warning: {text}", file=sys.stderr, flush=True)
+            say(f"warning: {text}", file=sys.stderr)
 
     def close(self) -> None:
         """Show the last state, and leave the terminal as it was."""
@@ -59,7 +60,7 @@ class TrainingProgress:
         updates = self._done - self._first
         left = _clock_time(elapsed / updates * (self._total - self._done)) if updates else "unknown time"
         line = f"update {self._done:,} of {self._total:,}, {_clock_time(elapsed)} elapsed, {left} left"
-        print(f"{line}, {self._status}" if self._status else line, file=sys.stderr, flush=True)
+        say(f"{line}, {self._status}" if self._status else line, file=sys.stderr)
 
 
 def status(line: Mapping[str, Any]) -> str:

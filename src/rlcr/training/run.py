@@ -51,7 +51,7 @@ from rlcr.training.recipes.checks import (
 )
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
-from rlcr.training.saving import BEST, MODEL, lora_config, save_model
+from rlcr.training.saving import BEST, MODEL, lora_config, save_model, whole_weights
 from rlcr.training.teaching import TRAINING_ADVICE, counts, note, outcome, warnings_until
 from rlcr.training.update import Example
 from rlcr.training.warm_up import warmed_start
@@ -171,8 +171,7 @@ def _train(
         trainer._load_from_checkpoint(str(checkpoint))
         trainer.state.global_step = done
     evals = held_out.history() if held_out else []
-    # Gathered by all processes, where each holds a part.
-    weights = trainer.accelerator.get_state_dict(trainer.model_wrapped)
+    weights = whole_weights(trainer)
     best = out / BEST if (out / BEST).is_dir() else None
     if main:
         trained = trainer.accelerator.unwrap_model(trainer.model)
@@ -263,7 +262,7 @@ def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
         num_train_epochs=recipe.epochs,
         max_steps=recipe.updates or -1,
         seed=recipe.seed,
-        bf16=computes_in_bf16(recipe, device),
+        bf16=computes_in_bf16(recipe.dtype, device),
         gradient_checkpointing=recipe.gradient_checkpointing,
         use_cpu=device == "cpu",
         use_vllm=recipe.sampler == "vllm",

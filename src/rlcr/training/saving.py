@@ -57,6 +57,11 @@ def save_model(
         partial.rename(folder)
 
 
+def whole_weights(trainer: Any) -> Any:
+    """The weights of a trained model, gathered by all processes where each holds a part: all must call it."""
+    return trainer.accelerator.get_state_dict(trainer.model_wrapped)
+
+
 def lora_config(lora: Lora | None) -> Any:
     """Adapters in peft's words; None to train all weights."""
     if lora is None:

@@ -43,11 +43,11 @@ from rlcr.runs.store import check_new, create_run, locked, open_run, resume_run
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Request, Sampling
 from rlcr.sample.jobs import Maker
-from rlcr.sample.loading import find_device, identify, load
+from rlcr.sample.loading import identify, load
 from rlcr.sample.local import LocalSampler
 from rlcr.training.checkpoint import CHECKPOINTS, is_main, last_whole, processes
 from rlcr.training.recipes.settings import Lora
-from rlcr.training.saving import MODEL, lora_config, save_model
+from rlcr.training.saving import MODEL, lora_config, save_model, whole_weights
 from rlcr.training.sft_data import SFT, TARGET
 
 REPORT = "sft.json"
@@ -106,9 +106,11 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        """The first device there is."""
-        device = find_device()
-        return cls(device, bf16=device != "cpu")
+        """The first device there is; raises if one process sees several."""
+        from rlcr.training.preflight.device import choose_device, computes_in_bf16
+
+        device = choose_device()
+        return cls(device, bf16=computes_in_bf16("auto", device))
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,14 @@ def train_sft(
     out = Path(out)
     settings.check(processes())
     need("training", "datasets", "peft", "trl")
+    from accelerate import PartialState
+
+    from rlcr.training.preflight.launch import check_sft_launch
+
+    check_sft_launch(lora=settings.lora_rank is not None)
+    machine = Machine.here()
+    # Made here for the first time: without a GPU, processes find each other only if they are told so.
+    state = PartialState(cpu=machine.device == "cpu")
     rows, method = read_data(Path(settings.data))
     if resume:
         open_run(out)  # a misspelt folder must not be made by locking it
@@ -149,10 +159,19 @@ def train_sft(
         if is_main():
             facts = run_facts(_PACKAGES)
             _ = resume_run(out, resolved) if resume else create_run(out, resolved, {}, facts)
+        state.wait_for_everyone()
         if (out / MODEL).is_dir():  # finished
             return read_report(out)
         return fit(
-            settings, model, tokenizer, data, out, resolved=resolved, about=_ABOUT, callbacks=callbacks
+            settings,
+            model,
+            tokenizer,
+            data,
+            out,
+            resolved=resolved,
+            about=_ABOUT,
+            machine=machine,
+            callbacks=callbacks,
         )
 
 
@@ -187,13 +206,22 @@ def fit(
         "steps": trainer.state.global_step,
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
     }
+    weights = whole_weights(trainer)
     if is_main():
         write_object(out / REPORT, report)
         trained, card = trainer.accelerator.unwrap_model(trainer.model), model_card(report, about)
-        texts = {"README.md": card}
-        save_model(trained, tokenizer, out / MODEL, method=resolved["method"], prompt=prompt, texts=texts)
+        save_model(
+            trained,
+            tokenizer,
+            out / MODEL,
+            method=resolved["method"],
+            prompt=prompt,
+            weights=weights,
+            texts={"README.md": card},
+        )
         # They are several times the size of the model, and nothing needs them now.
         shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+    trainer.accelerator.wait_for_everyone()
     return report
 
 

@@ -49,7 +49,7 @@ ATTEMPTS = 3
 #: Above 0 whatever the solutions are sampled with: asking again must be able to give another reply.
 EXPERT_TEMPERATURE = 0.7
 
-_PACKAGES = ("rlcr", "torch", "transformers", "openai")
+_PACKAGES = ("rlcr", "torch", "transformers", "httpx2")
 
 #: Told of each reply: the stage, how many of it are there, and how many there will be as far as is known.
 Watch = Callable[[str, int, int], None]

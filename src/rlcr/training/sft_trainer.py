@@ -55,9 +55,10 @@ class PackedSFTTrainer(WholeCheckpoints, SFTTrainer):
         """The sum of -log p over the trained tokens of this micro-batch, divided by those of the batch."""
         assert not return_outputs, "it only trains"
         assert num_items_in_batch is not None, "transformers counts what is trained on"
-        samples, share = samples_of(inputs), False
-        if samples[0].prompt:
-            share = bool(self._sharing.split(model, samples, trial=samples)[0])
+        samples = samples_of(inputs)
+        # Processes meet in the trial: all make it, also those whose rows have no beginning in common.
+        shared, _ = self._sharing.split(model, samples, trial=samples if samples[0].prompt else ())
+        share = bool(shared and samples[0].prompt)
         logps_N, _ = model(**self._sharing.inputs(samples, shared=share))
         # The number is that of all processes, whose gradients are averaged.
         return -logps_N.sum() / num_items_in_batch * self.accelerator.num_processes

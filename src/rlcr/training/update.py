@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from accelerate.utils import DistributedType, gather_object
+from numpy.typing import NDArray
 
 from rlcr.engine.batches import Sample, cut_plain, cut_shared
 from rlcr.engine.learning import Sharing
@@ -284,21 +285,33 @@ def credit(learner: Learner, scored: ScoredBatch) -> list[Sample]:
 
 
 def weigh(learner: Learner, samples: list[Sample]) -> list[Sample]:
-    """Each completion with the weight of its tokens in the loss of the whole update."""
+    """Each completion with the weight of its tokens in the loss of the whole update, and of its choice.
+
+    Tokens are averaged over tokens, choices over the completions that have one: a confidence is one token in
+    hundreds, and its exact gradient would drown in the noise of the others.
+    """
     counted_B = np.array([sample.counted for sample in samples])
-    processes = learner.accelerator.num_processes
+    chosen_B = np.array([int(sample.choice is not None) for sample in samples])
     if learner.recipe.loss == "update":
-        # DDP averages gradients over processes, hence the share of one.
-        active = int(learner.everywhere(int(counted_B.sum())).sum())
-        weights_B = np.full(len(samples), processes / max(active, 1))
+        weights_B, choices_B = (np.full(len(samples), _share(learner, n_B)) for n_B in (counted_B, chosen_B))
     else:
         # As TRL does: shuffle the rows and divide each micro-batch by its own tokens.
         order_B = torch.randperm(len(samples)).numpy()
-        weights_B = np.zeros(len(samples))
-        micro_batches = learner.recipe.accumulation(processes)
+        weights_B, choices_B = np.zeros(len(samples)), np.zeros(len(samples))
+        micro_batches = learner.recipe.accumulation(learner.accelerator.num_processes)
         for rows in order_B.reshape(micro_batches, -1):
             weights_B[rows] = 1 / max(int(counted_B[rows].sum()), 1) / micro_batches
-    return [replace(s, weight=float(weight)) for s, weight in zip(samples, weights_B, strict=True)]
+            choices_B[rows] = 1 / max(int(chosen_B[rows].sum()), 1) / micro_batches
+    return [
+        replace(s, weight=float(weight), choice=s.choice and replace(s.choice, weight=float(of_choice)))
+        for s, weight, of_choice in zip(samples, weights_B, choices_B, strict=True)
+    ]
+
+
+def _share(learner: Learner, counted_B: NDArray[np.int64]) -> float:
+    """One divided by what is counted in all processes; DDP averages over them, hence times their number."""
+    everywhere = int(learner.everywhere(int(counted_B.sum())).sum())
+    return learner.accelerator.num_processes / max(everywhere, 1)
 
 
 # --- passes and loss --------------------------------------------------------------------------------
@@ -313,7 +326,7 @@ def cut(learner: Learner, samples: list[Sample], *, everything: bool) -> list[Pa
         needed = [sample for sample in samples if sample.counted]
     # Something must pass, or the optimiser would find no gradient at all, not even zero.
     shortest = min(samples, key=lambda s: (not s.counted, len(s.prompt) + len(s.completion)))
-    nothing = replace(shortest, weight=0.0)
+    nothing = replace(shortest, weight=0.0, choice=None)
     with learner.accelerator.autocast():
         shared, plain = learner.sharing.split(learner.model, needed or [nothing], trial=samples)
     passes = [Pass(part, shared=True) for part in cut_shared(shared, recipe.pass_tokens)]
@@ -368,7 +381,7 @@ def choice_loss(samples: Sequence[Sample], logps_N: torch.Tensor, bonus: float) 
             p_K = logps_K.detach().exp()
             rewards_K = torch.from_numpy(choice.rewards_K).to(logps_K) - bonus * logps_K.detach()
             mean = (p_K * rewards_K).sum() / p_K.sum()
-            total = total - sample.weight * (p_K * (rewards_K - mean) * logps_K).sum()
+            total = total - choice.weight * (p_K * (rewards_K - mean) * logps_K).sum()
     return total
 
 

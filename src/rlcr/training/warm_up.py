@@ -49,6 +49,7 @@ from rlcr.sample import Request, Sampling
 from rlcr.sample.loading import identify, load
 from rlcr.sample.local import LocalSampler
 from rlcr.tasks import TaskSet, load_with, overlap
+from rlcr.terminal import say
 from rlcr.training import sft
 from rlcr.training.data import measure_problems
 from rlcr.training.embedded import EMBEDDED, build
@@ -89,7 +90,7 @@ Say = Callable[[str], None]
 
 def to_stderr(line: str) -> None:
     """What a run says by itself."""
-    print(line, file=sys.stderr, flush=True)
+    say(line, file=sys.stderr)
 
 
 def warmed_start(
@@ -211,7 +212,7 @@ def _plan(resolved: Resolved, out: Path, device: str, processes: int, data_dir: 
     }
     # The data lies in this folder, wherever that is; how a batch is cut depends on the number of processes.
     del settings["data"], settings["micro_batch"]
-    machine = sft.Machine(device, bf16=computes_in_bf16(recipe, device))
+    machine = sft.Machine(device, bf16=computes_in_bf16(recipe.dtype, device))
     return _Plan(
         recipe, warm, training, machine, settings, task_set, taught, held_out, source, model, tokenizer, out
     )

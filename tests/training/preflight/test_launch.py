@@ -3,36 +3,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from accelerate.commands.launch import _validate_launch_command, launch_command_parser
-from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
+from cluster.launches import environment_of
 from tests.command import rlcr
 
 from rlcr.errors import RlcrError
 from rlcr.training.launches import LAUNCHES, SHARDED, launch_config
-from rlcr.training.preflight.launch import check_launch, started
+from rlcr.training.preflight import launch
+from rlcr.training.preflight.launch import check_launch, check_sft_launch, started
 from rlcr.training.recipes import load_recipe
 
 ZERO2 = {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_ZERO_STAGE": "2"}
 ZERO3 = ZERO2 | {"ACCELERATE_DEEPSPEED_ZERO_STAGE": "3"}
 GATHER = {"ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL": "true"}
 OFFLOAD = {"ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE": "cpu"}
+FSDP2 = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2"}
 WHOLE = {"sampler": "vllm", "eval_every": None}
-
-
-def environment_of(path: Path) -> dict[str, str]:
-    """What `accelerate launch` tells its processes with this configuration."""
-    line = ["--config_file", str(path), "--num_processes", "4", "-m", "rlcr", "train"]
-    args: Any = launch_command_parser().parse_args(line)
-    args, _, _ = _validate_launch_command(args)
-    if args.use_deepspeed:
-        args.deepspeed_fields_from_accelerate_config = ""
-        return prepare_deepspeed_cmd_env(args)[1]
-    return prepare_multi_gpu_env(args)
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
@@ -45,12 +36,12 @@ def test_accelerate_reads_our_configurations(
     for key, value in environment.items():
         if key.startswith(("ACCELERATE_", "FSDP_")):
             monkeypatch.setenv(key, value)
-    launch = started()
-    assert launch.sharded == (name in SHARDED)
-    assert launch.zero_stage == {"zero2": 2, "zero3": 3}.get(name)
-    assert launch.fsdp == (name == "fsdp2")
-    assert launch.gathers_on_save or name != "zero3"
-    assert not launch.offloads_optimizer
+    told = started()
+    assert told.sharded == (name in SHARDED)
+    assert told.zero_stage == {"zero2": 2, "zero3": 3}.get(name)
+    assert told.fsdp == (2 if name == "fsdp2" else None)
+    assert told.gathers_on_save or name != "zero3"
+    assert not told.offloads_optimizer
     # The recipe decides on the precision; what the launcher says would win over a recipe in float32.
     assert environment["ACCELERATE_MIXED_PRECISION"] == "no"
     if name == "fsdp2":
@@ -65,13 +56,23 @@ def test_accelerate_reads_our_configurations(
             WHOLE,
             "ZeRO-3 without gathering of weights could not save the trained model: set zero3_save",
         ),
-        (ZERO2 | OFFLOAD, {}, "ZeRO-2 with an offloaded optimiser: of the several passes"),
+        (
+            ZERO2 | OFFLOAD,
+            {},
+            "an offloaded optimiser: accelerate would put DeepSpeed's own Adam in its place",
+        ),
+        (
+            ZERO3 | GATHER | OFFLOAD,
+            WHOLE,
+            "an offloaded optimiser: accelerate would put DeepSpeed's own Adam",
+        ),
         (
             ZERO3 | GATHER,
             {},
             "does not go with sampler=rlcr (use sampler=vllm), eval_every (use eval_every=null)",
         ),
-        ({"ACCELERATE_USE_FSDP": "true"}, {**WHOLE, "lora.rank": 4}, "does not go with lora (use lora=null"),
+        (FSDP2, {**WHOLE, "lora.rank": 4}, "does not go with lora (use lora=null"),
+        ({"ACCELERATE_USE_FSDP": "true"}, WHOLE, "FSDP1: set fsdp_version: 2"),
     ],
 )
 def test_what_cannot_be_done_is_refused(
@@ -85,13 +86,48 @@ def test_what_cannot_be_done_is_refused(
     assert "\n" not in str(refused.value)
 
 
-def test_a_deepspeed_file_is_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "ds.json"
-    path.write_text('{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}')
-    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
-    monkeypatch.setenv("ACCELERATE_DEEPSPEED_CONFIG_FILE", str(path))
-    with pytest.raises(RlcrError, match="ZeRO-2 with an offloaded optimiser"):
-        check_launch(load_recipe("hotpotqa-rlcr").recipe)
+@pytest.fixture
+def offloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A configuration of DeepSpeed's own that offloads, with more in it, and a release of DeepSpeed."""
+
+    def write(release: str, **more: Any) -> None:
+        path = tmp_path / "ds.json"
+        zero = {"stage": 2, "offload_optimizer": {"device": "cpu"}}
+        path.write_text(json.dumps({"zero_optimization": zero} | more))
+        monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+        monkeypatch.setenv("ACCELERATE_DEEPSPEED_CONFIG_FILE", str(path))
+        monkeypatch.setattr(launch, "need", lambda *_, **__: None)
+        monkeypatch.setattr(launch, "version", lambda _: release)
+
+    return write
+
+
+KEEPS = {"zero_force_ds_cpu_optimizer": False}
+
+
+def test_a_deepspeed_file_is_read_too(offloads: Any) -> None:
+    recipe = load_recipe("hotpotqa-rlcr").recipe
+    offloads("0.19.8")
+    with pytest.raises(RlcrError, match="accelerate would put DeepSpeed's own Adam in its place"):
+        check_launch(recipe)
+    with pytest.raises(RlcrError, match="accelerate would put DeepSpeed's own Adam in its place"):
+        check_sft_launch(lora=False)
+    offloads("0.18.9", **KEEPS)
+    with pytest.raises(
+        RlcrError, match=r"DeepSpeed 0.18.9 may keep the last one only; install deepspeed>=0.19.8"
+    ):
+        check_launch(recipe)
+    offloads("0.19.8", **KEEPS)
+    check_launch(recipe)
+
+
+def test_adapters_are_not_sharded(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_sft_launch(lora=True)
+    for key, value in FSDP2.items():
+        monkeypatch.setenv(key, value)
+    check_sft_launch(lora=False)
+    with pytest.raises(RlcrError, match="sharded over processes, which does not go with --lora-rank"):
+        check_sft_launch(lora=True)
 
 
 def test_nothing_is_loaded_or_written_before(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 import torch
 from tests.tiny import tiny_model
 
+from rlcr.engine.half import HalfWeights
 from rlcr.training.launches import LAUNCHES, SHARDED, launch_config
 from rlcr.training.preflight.memory import CARD, by_launch, estimate
-from rlcr.training.preflight.model_shape import KNOWN
+from rlcr.training.preflight.model_shape import KNOWN, Shape
 from rlcr.training.recipes import load_recipe
 
 QWEN = KNOWN["Qwen/Qwen2.5-7B"]
@@ -26,13 +27,16 @@ def test_memory_follows_its_formula() -> None:
     assert full.weights + full.gradients + full.adam == 16 * QWEN.parameters
     assert full.copy == 2 * QWEN.parameters
     assert full.host == 4 * QWEN.parameters
+    # All that is multiplied with: layers and the head, not the embeddings of the input.
+    assert full.cast == 2 * (QWEN.parameters - QWEN.vocabulary * QWEN.hidden)
+    assert full.sampling == 12 * QWEN.parameters + full.cast + full.cache
     lora = memory(**{"lora.rank": 16})
     assert lora.total < full.total / 2
     half = memory(**{"lora.rank": 16, "dtype": "bfloat16"})
     assert lora.weights - half.weights == full.weights / 2
     # Adapters are trained in float32 over any base.
     assert (half.gradients, half.adam) == (lora.gradients, lora.adam)
-    assert half.copy == 0
+    assert half.copy == half.cast == 0
     kept = memory(gradient_checkpointing=False)
     assert kept.activations > 5 * full.activations
     # The residual stream is held as the weights are: what layers keep is twice as large in float32.
@@ -52,6 +56,16 @@ def test_what_lies_in_parts_is_divided() -> None:
     assert zero2.weights == 2 * QWEN.parameters + 4 * QWEN.parameters / 8
     assert whole.exchange == whole.gradients
     assert estimate(recipe, QWEN, "ddp", 8).host == 8 * 4 * QWEN.parameters
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_copy_for_sampling_is_as_large_as_estimated(tied: bool) -> None:
+    model = tiny_model(tie_word_embeddings=tied)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        held = sum(weight.numel() * weight.itemsize for _, _, weight in HalfWeights(model)._cast)
+    config = model.config
+    shape = Shape(64, 2, 4, 2, 16, 96, config.vocab_size, tied)
+    assert estimate(load_recipe("hotpotqa-rlcr").recipe, shape).cast == held
 
 
 @pytest.mark.parametrize("devices", [4, 8])

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 from rich.table import Table
 
+from rlcr.terminal import say
+
 
 class HasDict(Protocol):
     """A result that can be written as JSON."""
@@ -32,6 +34,6 @@ def plain_table(*headings: str, title: str | None = None) -> Table:
 def show(result: Result, as_json: bool, print_table: Callable[[Result], None]) -> None:
     """Print a result as one JSON object, or as its table."""
     if as_json:
-        print(json.dumps(result.to_dict()))
+        say(json.dumps(result.to_dict()))
     else:
         print_table(result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.markup import escape
 
 from rlcr.asking import Answer
-from rlcr.cli.show.results import console
+from rlcr.terminal import console
 
 _WIDTH = 20
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from rlcr.cli.show.results import console
 from rlcr.confidence.comparison import ColumnComparison
 from rlcr.confidence.study import SizeResult
 from rlcr.metrics import Estimate
 from rlcr.metrics.tables import Cell, aligned_text, estimate_text, of_all, resting_on
 from rlcr.report.columns import COUNTED, MEASURED, cost_each
+from rlcr.terminal import console, say
 
 
 def print_columns(comparison: ColumnComparison) -> None:
@@ -68,7 +68,7 @@ def print_study(results: Sequence[SizeResult]) -> None:
         ]
         for result in results
     ]
-    print("\n".join(aligned_text(rows)))
+    say("\n".join(aligned_text(rows)))
 
 
 def _metric(named: tuple[str, Estimate]) -> str:

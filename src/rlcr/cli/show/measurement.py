@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -15,6 +14,7 @@ from rlcr.metrics import Estimate, MacroAverage, Summary
 from rlcr.metrics.measurement import Measurement
 from rlcr.metrics.tables import PARTIAL_NOTE, Cell, estimate_text, of_all, resting_on
 from rlcr.scoring import Incentives
+from rlcr.terminal import console, say
 
 # What a reader should know of each metric; the order is that of the tables.
 LABELS: dict[str, tuple[str, str]] = {
@@ -24,6 +24,7 @@ LABELS: dict[str, tuple[str, str]] = {
     "ece": ("ECE (paper's bins)", "↓"),
     "ece_decimal": ("ECE (decimal bins)", "↓"),
     "smooth_ece": ("smooth ECE", "↓"),
+    "expected_reward": ("reward (accuracy - Brier)", "↑"),
     "brier_skill": ("Brier skill", "↑"),
     "reliability": ("  reliability", "↓"),
     "resolution": ("  resolution", "↑"),
@@ -42,7 +43,7 @@ _HEADLINE = ("accuracy", "auroc", "brier", "ece")
 
 def print_measurement(measurement: Measurement) -> None:
     """All metrics with intervals; then, if there are groups, the headline metrics of each."""
-    console = Console()
+    out = console()
     overall = measurement.overall
     samples = f"{overall.n:,} samples"
     if overall.questions != overall.n:
@@ -54,12 +55,12 @@ def print_measurement(measurement: Measurement) -> None:
         estimate, rows = overall.metrics[name], overall.rows(name)
         value = resting_on(Cell(number(estimate.value)), rows, every).text
         table.add_row(label, value, _interval(estimate), better, of_all(rows, every))
-    console.print(table)
+    out.print(table)
     if measurement.macro:
-        console.print()
-        console.print(_groups(measurement))
+        out.print()
+        out.print(_groups(measurement))
     for note in _notes(measurement):
-        console.print(escape(note), soft_wrap=True)
+        out.print(escape(note), soft_wrap=True)
 
 
 def _groups(measurement: Measurement) -> Table:
@@ -94,41 +95,41 @@ def _notes(measurement: Measurement) -> list[str]:
 def print_scores(scores: Scores) -> None:
     """The metrics, how the completions read, and with paper grading the strict accuracy beside it."""
     print_measurement(scores.measurement)
-    console, tally = Console(), scores.tally
+    out, tally = console(), scores.tally
     share = tally.well_formed / tally.completions
-    console.print(f"\n{tally.completions:,} completions, {share:.1%} well-formed, grading: {scores.grading}")
+    out.print(f"\n{tally.completions:,} completions, {share:.1%} well-formed, grading: {scores.grading}")
     for count, what in (
         (tally.no_answer, "without an answer (counted as wrong)"),
         (tally.no_confidence, "without a readable confidence"),
     ):
         if count:
-            console.print(f"{count:,} {what}")
+            out.print(f"{count:,} {what}")
     if tally.leniencies:
         leniencies = ", ".join(f"{name} {count:,}" for name, count in tally.leniencies.most_common())
-        console.print(f"read leniently: {leniencies}", soft_wrap=True)
+        out.print(f"read leniently: {leniencies}", soft_wrap=True)
     for reason, count in tally.unscorable.most_common():
-        console.print(escape(f"unscorable: {count:,} x {reason}"), soft_wrap=True)
+        out.print(escape(f"unscorable: {count:,} x {reason}"), soft_wrap=True)
     for warning in scores.warnings:
-        console.print(escape(f"warning: {warning}"), soft_wrap=True)
+        out.print(escape(f"warning: {warning}"), soft_wrap=True)
     if scores.strict:
         values = scores.strict.overall.metrics
         headline = ", ".join(f"{LABELS[name][0]} {number(values[name].value)}" for name in _HEADLINE)
-        console.print(f"the same completions graded strictly: {headline}", soft_wrap=True)
+        out.print(f"the same completions graded strictly: {headline}", soft_wrap=True)
 
 
 def print_incentives(report: Incentives) -> None:
     """The two halves of the theorem, in words."""
     yes_no = {True: "yes", False: "NO"}
-    print(f"R = {report.lam:g} * correct - S(q, correct), S = {report.rule}")
-    print(f"honest confidence pays best (S is proper):  {yes_no[report.proper]}")
+    say(f"R = {report.lam:g} * correct - S(q, correct), S = {report.rule}")
+    say(f"honest confidence pays best (S is proper):  {yes_no[report.proper]}")
     if report.dishonest_example:
         p, q = report.dishonest_example
-        print(f"    with a chance of {p:.3g} to be right it pays best to say {q:.3g}")
-    print(f"a likelier answer is always worth more:     {yes_no[report.correctness]}")
+        say(f"    with a chance of {p:.3g} to be right it pays best to say {q:.3g}")
+    say(f"a likelier answer is always worth more:     {yes_no[report.correctness]}")
     if report.falling:
         low, high = report.falling
-        print(f"    the expected reward falls for chances from {low:.3g} to {high:.3g}")
-    print(f"least lambda that is enough:                {report.least_lambda:.6g}")
+        say(f"    the expected reward falls for chances from {low:.3g} to {high:.3g}")
+    say(f"least lambda that is enough:                {report.least_lambda:.6g}")
 
 
 def incentives_to_dict(report: Incentives) -> dict[str, Any]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
@@ -12,8 +9,7 @@ from rlcr.evaluate.compare import RunComparison
 from rlcr.evaluate.results import Results, failures, results_table
 from rlcr.metrics import Difference
 from rlcr.metrics.tables import Cell, Heading, Table, of_all, partial_note, resting_on
-
-_PIPE_WIDTH = 200
+from rlcr.terminal import console
 
 _COMPARED = (
     ("accuracy", Heading("accuracy", "up")),
@@ -21,12 +17,6 @@ _COMPARED = (
     ("brier", Heading("Brier", "down")),
     ("ece", Heading("ECE", "down")),
 )
-
-
-def console() -> Console:
-    """Where tables are printed."""
-    # A pipe has no width; the 80 columns that rich assumes would break every line.
-    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
 
 
 def terminal_table(table: Table) -> RichTable:

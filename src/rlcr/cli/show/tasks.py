@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcr.errors import RlcrError
+from rlcr.problem import Problem
 from rlcr.prompts import load_prompt, render
 from rlcr.tasks import TASKS, Overlap, Task, TaskSet, is_built_file, load
 from rlcr.tasks.plumbing.overlap import overlap
@@ -55,13 +56,13 @@ def _size(task: Task, split: str) -> str:
     return "all" if size is None else f"{size:,}"
 
 
-def show(tasks: TaskSet, count: int, prompt: str) -> str:
-    """The first problems as a model gets them, each with gold and verifier, then notes and provenance."""
+def show(tasks: TaskSet, problems: Iterable[Problem], prompt: str) -> str:
+    """Some problems of a set as a model gets them, with their golds; then notes and provenance of the set."""
     system = load_prompt(prompt, format="rlcr")
     blocks = [
         f"── {problem.id}\n{render(system, problem)}\n\n"
         f"gold: {' | '.join(problem.gold)}\nverifier: {problem.verifier}"
-        for problem in tasks.problems[:count]
+        for problem in problems
     ]
     return "\n\n".join([*blocks, *_notes(tasks), provenance(tasks)])
 

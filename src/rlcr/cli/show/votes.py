@@ -9,11 +9,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from rlcr.cli.show import plain_table
-from rlcr.cli.show.results import console
 from rlcr.many.coherence import TaskCoherence
 from rlcr.many.selective import Selection
 from rlcr.many.vote import TaskVotes, Votes
 from rlcr.metrics.tables import estimate_text
+from rlcr.terminal import console
 
 _MOST_COLUMNS = 6
 

@@ -1,6 +1,7 @@
 """Reading the user's tables a row at a time: JSONL, CSV (both also gzipped) and Parquet.
 
-Every error names the file, the line and the column. Nothing is held in memory but the row at hand.
+Every error names the file, the line and the column. Nothing is held in memory but the row at hand, and that
+is bounded: a small gzip file may hold one row of gigabytes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ T = TypeVar("T")
 
 _ROWS_A_TICK = 1000
 _PARQUET_BATCH = 1000
+#: Characters of a row; read as JSON these may take a gigabyte.
+_LONGEST_ROW = 16 << 20
 
 
 class NoColumn(RlcrError):
@@ -130,12 +133,39 @@ def _open_text(path: Path) -> Iterator[tuple[IO[str], IO[bytes]]]:
             yield text, raw
 
 
+class _Lines:
+    """The lines of a file, of which those of one row may not be too long together: see :meth:`row_ends`."""
+
+    def __init__(self, path: Path, text: IO[str]) -> None:
+        self._path, self._text = path, text
+        self._number = self._taken = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(_LONGEST_ROW + 1 - self._taken)
+        if not line:
+            raise StopIteration
+        self._number += 1
+        self._taken += len(line)
+        if self._taken > _LONGEST_ROW:
+            raise RlcrError(f"{self._path}, line {self._number}: a row of over {_LONGEST_ROW:,} characters")
+        return line
+
+    def row_ends(self) -> None:
+        """What follows belongs to another row."""
+        self._taken = 0
+
+
 def _jsonl(path: Path, _: Sequence[str] | None, progress: Progress | None) -> Iterator[Row]:
     size = max(path.stat().st_size, 1)
     line = 0
     with _open_text(path) as (text, raw):
         try:
-            for line, content in enumerate(text, start=1):
+            lines = _Lines(path, text)
+            for line, content in enumerate(lines, start=1):
+                lines.row_ends()
                 if progress and line % _ROWS_A_TICK == 0:
                     progress(raw.tell() / size)
                 if content.isspace():
@@ -159,9 +189,10 @@ def _jsonl(path: Path, _: Sequence[str] | None, progress: Progress | None) -> It
 
 def _csv(path: Path, columns: Sequence[str] | None, progress: Progress | None) -> Iterator[Row]:
     size = max(path.stat().st_size, 1)
-    csv.field_size_limit(2**31 - 1)  # completions are longer than the default of 128 KiB
+    csv.field_size_limit(_LONGEST_ROW)  # completions are longer than the default of 128 KiB
     with _open_text(path) as (text, raw):
-        reader = csv.reader(text, strict=True)
+        lines = _Lines(path, text)
+        reader = csv.reader(lines, strict=True)
         try:
             header = next(reader, [])
             if len(set(header)) < len(header):
@@ -170,6 +201,7 @@ def _csv(path: Path, columns: Sequence[str] | None, progress: Progress | None) -
                 if header and column not in header:
                     raise NoColumn(f"{path}, line 1", column, header)
             for count, values in enumerate(reader):
+                lines.row_ends()
                 if progress and count % _ROWS_A_TICK == 0:
                     progress(raw.tell() / size)
                 if not values:
@@ -252,7 +284,16 @@ def as_confidence(value: Any, *, percent: bool = False) -> float | None:
     if number is None or isinstance(value, bool):
         raise ValueError(f"{str(value)[:40]!r} is not a number; a confidence is a number from 0 to {most}")
     if not 0 <= number <= most:
-        hint = " (a percentage? `rlcr metrics --percent` reads those)" if 1 < number <= 100 else ""
+        hint = " (a percentage? --percent reads those)" if 1 < number <= 100 else ""
         hint = " (leave it empty where there is none)" if number != number else hint
         raise ValueError(f"confidence {number:g} is outside [0, {most}]{hint}")
     return number / most
+
+
+def check_percent(confidences: Iterable[float | None], path: Path, column: str) -> None:
+    """Raise where numbers that were read as percentages are none: not one of them is above 1."""
+    if 0 < max((stated or 0.0 for stated in confidences), default=0.0) <= 0.01:
+        raise RlcrError(
+            f"{path}, column {column}: no confidence is above 1, so these are no percentages;"
+            " leave out --percent"
+        )

@@ -231,6 +231,7 @@ def _memory_lines(recipe: Recipe) -> Iterator[str]:
         adapters = _count(shape.adapter_parameters(recipe.lora.rank))
         yield f"{adapters} more in adapters, held in float32, the only ones trained"
     limit = f"{recipe.max_prompt_tokens} + {recipe.max_completion_tokens} tokens"
+    ours = recipe.sampler == "rlcr" and memory.cast
     yield from aligned_text(
         [
             ("weights", _gigabytes(memory.weights)),
@@ -241,7 +242,9 @@ def _memory_lines(recipe: Recipe) -> Iterator[str]:
             ("logits", _gigabytes(memory.logits)),
             *([("vLLM", _gigabytes(memory.vllm))] if memory.vllm else []),
             ("together", _gigabytes(memory.total)),
-            ("sampling", f"{_gigabytes(memory.cache)}  cache of one group of {recipe.group} at the limit"),
+            ("sampling cache", f"{_gigabytes(memory.cache)}  one group of {recipe.group} at the limit"),
+            *([("sampling copy", f"{_gigabytes(memory.cast)}  linear layers in {computed}")] if ours else []),
+            *([("while sampling", _gigabytes(memory.sampling))] if recipe.sampler == "rlcr" else []),
             ("host memory", f"{_gigabytes(memory.host)}  while the weights are loaded, for each process"),
         ]
     )

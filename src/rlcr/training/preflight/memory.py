@@ -35,6 +35,8 @@ class Memory:
     logits: float
     vllm: float
     cache: float
+    cast: float
+    """Of the weights of linear layers, in the precision of the arithmetic, while our sampler samples."""
     host: float
     """Of a node, while its processes load the weights."""
 
@@ -43,6 +45,11 @@ class Memory:
         """What is held at once while learning; the cache of sampling is gone by then."""
         held = self.weights + self.copy + self.gradients + self.adam
         return held + self.exchange + self.activations + self.logits + self.vllm
+
+    @property
+    def sampling(self) -> float:
+        """What is held at once while our sampler samples one group; gradients are gone by then."""
+        return self.weights + self.adam + self.exchange + self.cast + self.cache
 
 
 def precisions(recipe: Recipe) -> tuple[str, str]:
@@ -81,7 +88,9 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
                   :data:`~rlcr.engine.batches.REPEATED` at most
     logits        b m (P + C) vocabulary, at most :data:`~rlcr.engine.batches.HELD_LOGITS` b
     vllm          0.3 of 80 GB where it samples: always with fsdp2 and zero3
-    cache         b 2 keys layers (P + group C): sampling one group that shares its prompt
+    cache         (r + b) keys layers (P + group C): sampling one group that shares its prompt; keys are
+                  as the residual stream is, values as what is computed
+    cast          ddp b (N - input embeddings) where b < h: weights are cast once for all steps of sampling
     host          h N for each process of a node
     ============ ==========================================================================
 
@@ -124,7 +133,8 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
         activations=recipe.pass_tokens * (shape.layers * kept + working),
         logits=size * min(recipe.pass_tokens * shape.vocabulary, HELD_LOGITS),
         vllm=_VLLM_SHARE * CARD if recipe.sampler == "vllm" or launch in SHARDED else 0,
-        cache=2 * size * keys * shape.layers * sampled,
+        cache=(residual + size) * keys * shape.layers * sampled,
+        cast=size * (shape.parameters - shape.input_embeddings) if launch == "ddp" and size < held else 0,
         host=min(devices, _NODE) * held * whole,
     )
 

@@ -37,6 +37,11 @@ class Shape:
         return self.vocabulary * self.hidden * (1 if self.tied else 2)
 
     @property
+    def input_embeddings(self) -> int:
+        """Weights of the input that are not those of the output as well."""
+        return 0 if self.tied else self.vocabulary * self.hidden
+
+    @property
     def layer(self) -> int:
         """Weights of one layer."""
         attention = 2 * self.hidden * self.head_size * (self.heads + self.kv_heads)

@@ -1,7 +1,8 @@
 """Recipes as text: YAML with the line and the trailing comment of every setting.
 
 YAML 1.2 rules for plain values, because those of 1.1, which PyYAML follows, read ``1e-6`` as text and
-``off`` as false.
+``off`` as false. No aliases: a few lines of them can stand for billions of values, or for themselves, and a
+recipe has ``like:``.
 """
 
 from __future__ import annotations
@@ -14,13 +15,25 @@ from typing import Any
 
 import yaml
 
-from rlcr.errors import RlcrError
+from rlcr.errors import RlcrError, named
+
+#: What no setting needs more of: characters of a recipe, digits of a whole number.
+_LONGEST, _MOST_DIGITS = 1 << 20, 18
+#: What PyYAML raises, beside its own errors, for a value that is not what its explicit tag (!!int) says.
+_NOT_AS_TAGGED = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
 
 
 class _Loader(yaml.SafeLoader):
     """YAML's safe loader with the plain values of YAML 1.2."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's)
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Refuse aliases."""
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.MarkedYAMLError(problem="an alias; write the value out", problem_mark=mark)
+        return super().compose_node(parent, index)
 
 
 for _tag, _pattern, _first in (
@@ -38,6 +51,9 @@ for _tag, _pattern, _first in (
 
 def _int(_: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
     """PyYAML's own reads 010 as octal."""
+    if len(node.value) > _MOST_DIGITS:
+        problem = f"a number of more than {_MOST_DIGITS} digits"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
     return int(node.value)
 
 
@@ -75,13 +91,17 @@ class Text:
 def read(path: Path, shown_as: str) -> Text:
     """Read a recipe file. ``shown_as`` is its name in messages."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(_LONGEST + 1)
     except UnicodeDecodeError:
         raise RlcrError(f"{shown_as}: not UTF-8 text") from None
     except OSError as error:
         raise RlcrError(f"{shown_as}: cannot be read ({error.strerror})") from None
-    loader = _Loader(text)
+    if len(text) > _LONGEST:
+        raise RlcrError(f"{shown_as}: longer than {_LONGEST:,} characters: not a recipe")
+    loader = None
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
             raise RlcrError(f"{shown_as}: expected lines of the form `setting: value`")
@@ -93,8 +113,13 @@ def read(path: Path, shown_as: str) -> Text:
         raise RlcrError(f"{shown_as}{line}: not YAML: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise RlcrError(f"{shown_as}: not YAML: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise RlcrError(f"{shown_as}: not a recipe: nested too deeply") from None
+    except _NOT_AS_TAGGED as error:
+        raise RlcrError(f"{shown_as}: not a recipe: {named(error)}") from None
     finally:
-        loader.dispose()
+        if loader:
+            loader.dispose()
 
 
 def read_value(text: str) -> Any:
@@ -103,13 +128,16 @@ def read_value(text: str) -> Any:
     >>> read_value("1e-6"), read_value("off"), read_value("null"), read_value("[1, 2]")
     (1e-06, 'off', None, [1, 2])
     """
-    loader = _Loader(text)
+    loader = None
     try:
+        loader = _Loader(text)
         return loader.get_single_data()
-    except yaml.YAMLError:
-        raise RlcrError(f"{text!r} is not a YAML value; put text with : # [ {{ in quotes") from None
+    except (yaml.YAMLError, RecursionError, *_NOT_AS_TAGGED):
+        shown = text if len(text) <= 80 else f"{text[:79]}…"
+        raise RlcrError(f"{shown!r} is not a YAML value; put text with : # [ {{ in quotes") from None
     finally:
-        loader.dispose()
+        if loader:
+            loader.dispose()
 
 
 def _places(

@@ -140,6 +140,8 @@ class Recipe(BaseModel):
     gradient_checkpointing: bool = True
     #: Who samples: this library, transformers' generate, or vLLM (inside the trainer, as TRL does).
     sampler: Literal["rlcr", "transformers", "vllm"] = "rlcr"
+    #: Tokens that the cache of this library's sampler may hold; None for what half of the free memory holds.
+    sampler_tokens: Count | None = None
 
     # --- what is kept and watched
     save_every: Count = 60

@@ -1,0 +1,25 @@
+"""`rlcr view`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rlcr.cli.reporting import Runs, TrainedOn, named_tasks
+
+
+def view(
+    runs: Runs,
+    port: Annotated[int, typer.Option(help="0 is any that is free.", min=0, max=65535)] = 8766,
+    trained_on: TrainedOn = None,
+) -> None:
+    """Watch runs while they are written: the page of `rlcr report` in a browser, kept current.
+
+    Reads files only, and listens on 127.0.0.1 alone. Ctrl-C ends it.
+    """
+    from rlcr.report.live.server import serve
+    from rlcr.report.live.watching import Watched
+
+    watched = Watched(runs, named_tasks(trained_on))
+    serve(watched, port, ready=lambda url: print(f"{url} (Ctrl-C ends it)", flush=True))

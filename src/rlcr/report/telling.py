@@ -1,0 +1,71 @@
+"""From runs and trainings to what the sentence at the head of the page is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from rlcr import metrics
+from rlcr.metrics import Estimate
+from rlcr.metrics.tables import Mark
+from rlcr.report.curves import estimate_of
+from rlcr.report.headline import Told, Trained
+from rlcr.report.numbers import METRICS, Measured, basis_of, stored_of
+from rlcr.report.pairs import affordable
+from rlcr.report.reading import EvalRun, Floats, TrainingRun
+
+#: What of a training is told: column, and its name in the sentence.
+_MOVES = {"reward": "reward", "accuracy": "accuracy", "ece": "ECE"}
+# The means of this share of the updates, at the beginning and at the end, are told.
+_ENDS = 0.1
+
+
+def told_of(run: EvalRun, tasks: Sequence[str], measured: Measured, marks: Mapping[str, Mark]) -> Told:
+    """A run on some tasks."""
+    estimates, _ = measured.of(run, tasks)
+    values = {name: estimate.value for name, estimate in zip(METRICS, estimates, strict=True)}
+    confidence, gap = (_further(run, tasks, name) for name in ("mean_confidence", "confidence_gap"))
+    intervals = {"auroc": estimates[METRICS.index("auroc")], "gap": gap}
+    known = {
+        name: (estimate.low, estimate.high)
+        for name, estimate in intervals.items()
+        if estimate.low is not None and estimate.high is not None
+    }
+    values["confidence"] = confidence.value
+    return Told(run.label, values, basis_of(run, tasks).scored, marks.get(run.label, ""), known)
+
+
+def _further(run: EvalRun, tasks: Sequence[str], name: str) -> Estimate:
+    """A metric that no table has: from the results, or of one task from the records."""
+    value, low, high = estimate_of(stored_of(run, tasks), name)
+    if value is not None:
+        low, high = (None if math.isnan(end) else end for end in (low, high))
+        return Estimate(value, low, high)
+    correct, confidence, question = run.rows.scored(tasks)
+    if len(tasks) > 1 or not len(correct) or np.isnan(confidence).all():
+        return Estimate(None, None, None)
+    resamples = min(200, affordable(len(correct)))
+    return metrics.summary(correct, confidence, question=question.tolist(), resamples=resamples).metrics[name]
+
+
+def trained_of(run: TrainingRun) -> Trained:
+    """A training, by the beginnings and ends of its curves."""
+    moves = {label: move for name, label in _MOVES.items() if (move := _move(run.columns.get(name)))}
+    return Trained(run.label, len(run.update), run.planned, run.is_unfinished, moves)
+
+
+def _move(values: Floats | None) -> tuple[float, float, bool] | None:
+    """Means of the first and of the last updates, and whether they differ by more than their noise."""
+    values = np.zeros(0) if values is None else values[~np.isnan(values)]
+    if not len(values):
+        return None
+    size = max(1, math.ceil(_ENDS * len(values)))
+    first, last = values[:size], values[-size:]
+    if len(values) < 4:
+        return float(first.mean()), float(last.mean()), len(values) > 1 and bool(first.mean() != last.mean())
+    # The spread between neighbours is noise; that between beginning and end is what is asked for.
+    noise = float(np.diff(values).std()) / math.sqrt(2)
+    moved = abs(float(last.mean() - first.mean())) > 2 * noise * math.sqrt(2 / size)
+    return float(first.mean()), float(last.mean()), moved

@@ -1,0 +1,97 @@
+r"""What is shown on a terminal: text of models, servers and files is shown, never obeyed.
+
+A terminal takes some characters for commands: move up, clear the line, set the title, paint in white. Names
+and messages come from anywhere, so all that this package prints goes through here: :func:`say` for lines and
+:func:`console` for tables and bars. Control characters, marks that turn the direction of writing and halves
+of surrogate pairs are shown as they would be written in Python: ``\x1b[2J``.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import traceback
+from collections.abc import Iterable
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleRenderable, RenderableType
+
+#: All but the line break: C0 but the tab, DEL, C1, separators of lines, changes of direction, surrogates.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff]"
+)
+
+#: What stands before the host of an address.
+_PASSWORD = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@]{1,1000}@")
+
+
+def visible(text: str) -> str:
+    r"""The text with all that a terminal would obey written out; line breaks and tabs stay.
+
+    >>> visible("a\x1b[2Jb\rc"), visible("naïve 日本\n")
+    ('a\\x1b[2Jb\\rc', 'naïve 日本\n')
+    """
+    return _HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def one_line(text: str) -> str:
+    r"""The same on one line and without the passwords of addresses, for messages.
+
+    >>> one_line("no such\nfile: \x07"), one_line("HTTP://me:secret@host/v1")
+    ('no such\\nfile: \\x07', 'HTTP://[hidden]@host/v1')
+    """
+    return visible(_PASSWORD.sub(r"\1[hidden]@", text)).replace("\n", "\\n")
+
+
+def say(*values: object, file: IO[str] | None = None, end: str = "\n") -> None:
+    """Print, made visible, and at once: to standard output, or to ``file``."""
+    print(visible(" ".join(map(str, values))), file=file, end=end, flush=True)
+
+
+def console(*, stderr: bool = False, pipe_width: int | None = 200) -> Console:
+    """A console of rich on which text is shown and not obeyed.
+
+    A pipe has no width; the 80 columns that rich assumes, taken for None, would break every line.
+    """
+    from rich.console import Console, RenderHook
+    from rich.segment import Segment
+
+    class Shown:
+        """What another renderable draws, made visible."""
+
+        def __init__(self, inner: RenderableType) -> None:
+            self._inner = inner
+
+        def __rich_console__(self, console: Console, options: Any) -> Iterable[Segment]:
+            for segment in console.render(self._inner, options):
+                yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+    class Showing(RenderHook):
+        def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+            return [*map(Shown, renderables)]
+
+    stream = sys.stderr if stderr else sys.stdout
+    out = Console(stderr=stderr, width=None if stream.isatty() else pipe_width)
+    out.push_render_hook(Showing())
+    return out
+
+
+def guard() -> None:
+    """Show warnings and tracebacks of this process, too, and never obey them: for the command line."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Visible())
+    handler.setLevel(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    sys.excepthook = _show_exception
+
+
+class _Visible(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(_PASSWORD.sub(r"\1[hidden]@", super().format(record)))
+
+
+def _show_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    say("".join(traceback.format_exception(kind, error, trace)), file=sys.stderr, end="")
