@@ -116,7 +116,7 @@ def launch_config(
     ] = None,
 ) -> None:
     """A configuration for `accelerate launch`: how several GPUs share a run."""
-    from rlcr.runs.store import write_whole
+    from rlcr.runs.lines import write_whole
     from rlcr.training.launches import launch_config as text_of
 
     text = text_of(name)

@@ -26,6 +26,7 @@ from rlcr.metrics.tables import latex, markdown
 from rlcr.problem import Problem
 from rlcr.runs.columns import column_files, fresh_columns, stamp_columns
 from rlcr.runs.differences import check_same
+from rlcr.runs.lines import sealed, write_whole
 from rlcr.runs.record import to_line
 from rlcr.runs.stamps import stale_files, write_derived
 from rlcr.runs.store import (
@@ -40,12 +41,12 @@ from rlcr.runs.store import (
     locked,
     open_run,
     resume_run,
-    write_whole,
 )
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Sampler
 from rlcr.sample.opening import Access, Stored, Typed, check_access, open_sampler
 from rlcr.tasks import TaskSet, load_at_most, named_apart, write_problems
+from rlcr.tasks.plumbing.problem_files import sha256 as problems_sha256
 from rlcr.tasks.plumbing.take import check_ids
 from rlcr.verify import Grading, Verifier
 
@@ -161,7 +162,7 @@ def _evaluate(
     graded = _graded_by(settings.grading, settings.verifier, settings.judge, judging)
     resolved |= graded | {"model_name": sampler.name, "model_weights": sampler.fingerprint}
     with locked(out):
-        run = resume_run(out, resolved) if begun else create_run(out, resolved, graded, run_facts(_PACKAGES))
+        run = resume_run(out, resolved) if begun else _create(out, resolved, graded, problems)
         if not (out / PROBLEMS).exists():
             write_problems(out / PROBLEMS, problems)
         retry = run.failed if retry_failed else {}
@@ -184,6 +185,10 @@ def _evaluate(
         return write_results(run)
 
 
+def _create(out: Path, settings: dict[str, Any], graded: dict[str, Any], problems: list[Problem]) -> Run:
+    return create_run(out, settings, graded, run_facts(_PACKAGES), problems_sha256=problems_sha256(problems))
+
+
 def rescore(
     folder: Path | str,
     *,
@@ -202,6 +207,7 @@ def rescore(
     if not run.graded:
         raise RlcrError(f"{folder}: nothing in it was ever graded: it is not a run of `rlcr eval`")
     with locked(run.folder):
+        run = open_run(run.folder)  # as nobody changes it now
         run.check_finished()
         how: Grading = grading or run.graded["grading"]
         verifier = verifier or run.graded["verifier"]
@@ -216,8 +222,8 @@ def rescore(
             raise _no_judge()
         judging = open_sampler(named) if needs_judge and named else None
         lines = _regraded(run, problems, how, open_judge(judging) if judging else None)
-        write_whole(run.records_path, lines)
-        return write_results(run.regraded(_graded_by(how, verifier, named.model if named else None, judging)))
+        graded = _graded_by(how, verifier, named.model if named else None, judging)
+        return write_results(run.regrade(lines, graded))
 
 
 def _regraded(
@@ -232,7 +238,7 @@ def _regraded(
         if run.settings.get(CONFIDENCES):
             pairs = zip(graded, batch, strict=True)
             graded = [replace(now, confidence=before.confidence) for now, before in pairs]
-        yield "".join(map(to_line, graded))
+        yield "".join(sealed(to_line(record)) for record in graded)
 
 
 def write_results(run: Run) -> Results:

@@ -39,8 +39,9 @@ from rlcr.evaluate.progress import Watch
 from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, messages
 from rlcr.response import Response
+from rlcr.runs.lines import Appender
 from rlcr.runs.record import Key, Sampled
-from rlcr.runs.store import FAILED, UNFINISHED, Appender, Run
+from rlcr.runs.store import FAILED, UNFINISHED, Run
 from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampler, Sampling, stretches
 from rlcr.sample.refusals import confirm
 from rlcr.verify import Grading, Verifier
@@ -355,7 +356,7 @@ class _Session:
             if reply["stage"] == "response":
                 stored = reply["draft"] | {"token_ids": array("i", reply["draft"]["token_ids"])}
                 drafts[key] = _Draft(self._problems[key[0]], key[1], **stored)
-            else:
+            elif key in drafts:  # else its response was damaged, and is sampled again
                 drafts[key].tokens += reply["tokens"]
                 drafts[key].answer_logprobs = reply["answer_logprobs"]
                 setattr(drafts[key], f"forced_{reply['stage']}", reply["text"])

@@ -4,7 +4,8 @@
 One step of TRL's loop is one whole update, made by :func:`rlcr.training.update.update`. What depends on TRL:
 
     overridden   `training_step`, `log`, `evaluate`: hooks of Hugging Face's Trainer; `_get_train_sampler`, a
-                 hook of it that TRL overrides too: ours calls TRL's, and draws again what it has drawn
+                 hook of it that TRL overrides too: ours calls TRL's, and draws again what it has drawn;
+                 `_save_checkpoint`, to mark what it has written (:mod:`rlcr.training.checkpoint`)
     called       `_generate_single_turn`, which is private, only where vLLM samples;
                  `_load_from_checkpoint` of Trainer, to save a run that had made all its updates
     read         `num_generations`, `ref_model`, `num_samples` and generator of its `RepeatSampler`
@@ -34,6 +35,7 @@ from rlcr.reward import Reward
 from rlcr.sample import Request, Sampling
 from rlcr.sample.local import LocalSampler
 from rlcr.training.batch import Batch, Drawn, Example
+from rlcr.training.checkpoint import WholeCheckpoints
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import Rollout
 from rlcr.training.update import Bonus, Examiner, Learner, Sums, Updated, update
@@ -43,7 +45,7 @@ from rlcr.verify import Grading, Verifier
 Observer = Callable[[list[Rollout], dict[str, float]], dict[str, Any]]
 
 
-class CalibrationTrainer(GRPOTrainer):
+class CalibrationTrainer(WholeCheckpoints, GRPOTrainer):
     """TRL's trainer with our update.
 
     The train dataset has the columns ``prompt`` (rendered text) and ``index`` (into ``examples``).

@@ -12,7 +12,6 @@ are no intervals. Values of one update are noisy, and the trend over many is wha
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from rlcr.errors import RlcrError
 from rlcr.metrics import auroc, brier, ece
 from rlcr.reward import abstains
-from rlcr.runs.store import Appender, json_line, write_whole
+from rlcr.runs.lines import Appender, cells_of, json_line, mend, sealed, write_whole
 from rlcr.training.rollouts import Rollout
 
 #: The measurements of the updates inside the run's folder.
@@ -164,26 +163,28 @@ class UpdateLog:
 
     def drop_after(self, update: int) -> None:
         """Keep the lines up to an update, and no torn one: what a run resumes from. The file stays whole."""
+        mend(self.path, "left out: its measurements are lost, and nothing else")
         if self.path.exists():
             kept = [line for line in read_updates(self.path) if line["update"] <= update]
-            write_whole(self.path, map(json_line, kept))
+            write_whole(self.path, (sealed(json_line(line)) for line in kept))
 
 
 def read_updates(path: Path) -> list[dict[str, Any]]:
     """The lines of the updates in their order; none if there is no file. A torn last line is left out."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        content = path.read_bytes()
     except FileNotFoundError:
         return []
     except OSError as error:
         raise RlcrError(f"{path}: cannot be read: {error.strerror}") from None
     lines = []
-    for number, line in enumerate(text.split("\n")[:-1], start=1):
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            lines.append(json.loads(line))
+            lines.append(cells_of(line)[0])
             int(lines[-1]["update"])
-        except (ValueError, KeyError, TypeError):
-            raise RlcrError(f"{path}, line {number}: not the line of an update") from None
+        except (ValueError, KeyError, TypeError) as error:
+            why = error if isinstance(error, ValueError) else "not the line of an update"
+            raise RlcrError(f"{path}, line {number}: damaged: {why}; --resume leaves it out") from None
     return lines
 
 

@@ -7,7 +7,6 @@ process or many (`torchrun`, `accelerate launch`): the first one writes.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -25,13 +24,14 @@ from rlcr.engine.attention import use_attention
 from rlcr.errors import RlcrError
 from rlcr.prompts.template import set_arguments
 from rlcr.runs.differences import check_same
-from rlcr.runs.store import locked, write_whole
+from rlcr.runs.lines import read_object, write_object
+from rlcr.runs.store import locked
 from rlcr.runs.versions import run_facts
 from rlcr.sample.loading import load, load_tokenizer
 from rlcr.tasks import TASKS, TaskSet
 from rlcr.training.batch import Example
 from rlcr.training.card import write_card
-from rlcr.training.checkpoint import CHECKPOINTS, last_whole, mark_whole, step_of
+from rlcr.training.checkpoint import CHECKPOINTS, last_whole, step_of
 from rlcr.training.collapse import CollapseWatch, nothing_well_formed
 from rlcr.training.data import (
     PreparedData,
@@ -64,7 +64,7 @@ from rlcr.training.recipes.checks import (
 from rlcr.training.recipes.settings import Recipe, Vllm
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
 from rlcr.training.saving import BEST, MODEL, lora_config, save_model, whole_weights
-from rlcr.training.teaching import counts, note, outcome, warnings_until
+from rlcr.training.teaching import TRAINING_ADVICE, counts, note, outcome, warnings_until
 from rlcr.training.warm_up import warmed_start
 from rlcr.verify import Verifier
 from rlcr.verify.own import load_own
@@ -188,7 +188,7 @@ def _train(
         train_dataset=dataset(examples),
         processing_class=tokenizer,
         peft_config=lora_config(recipe.lora),
-        callbacks=[mark_whole(), *_tensorboard(recipe, out, main)],
+        callbacks=_tensorboard(recipe, out, main),
     )
     trainer.remove_callback(PrinterCallback)  # the progress bar says it better
     held_out = HeldOut(trainer, out, held_out_set) if held_out_set else None
@@ -243,7 +243,7 @@ def _open_folder(out: Path, settings: dict[str, Any], data: PreparedData, resume
         out.mkdir(parents=True, exist_ok=True)
         dropped = [{"id": name, "tokens": tokens} for name, tokens in data.dropped]
         facts = {"settings": settings, "dropped": dropped, **run_facts(_PACKAGES)}
-        write_whole(path, json.dumps(facts, indent=2) + "\n")
+        write_object(path, facts)
         return
     _check_same(out, settings)
 
@@ -253,7 +253,7 @@ def _check_same(out: Path, settings: dict[str, Any], but: Sequence[str] = ()) ->
     path = out / TRAINING
     if not path.exists():
         raise RlcrError(f"{out}: not a training run (it has no {TRAINING})")
-    before = json.loads(path.read_text(encoding="utf-8"))["settings"]
+    before = read_object(path, TRAINING_ADVICE).get("settings", {})
     check_same(
         out, *({name: value for name, value in s.items() if name not in but} for s in (before, settings))
     )
@@ -312,7 +312,6 @@ def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
         logging_steps=1,
         save_strategy="steps",
         save_steps=recipe.save_every,
-        save_total_limit=2,  # the last whole one stays while the next is being written
         report_to=[name for name in recipe.report_to if name != "tensorboard"],
         disable_tqdm=True,
         remove_unused_columns=False,
