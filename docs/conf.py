@@ -28,6 +28,7 @@ html_css_files = ["site.css"]
 html_static_path = ["static"]
 
 myst_heading_anchors = 4
+suppress_warnings = ["misc.highlighting_failure"]  # an ellipsis in an example is no mistake
 default_role = "code"  # docstrings are plain English, with code in backticks
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
@@ -44,20 +45,29 @@ def _page(app: Any, name: str, source: list[str]) -> None:
 
     def link(match: re.Match[str]) -> str:
         target = (folder / match.group(1)).resolve()
-        if target.is_dir():  # a folder can be shown by a host of code, and not by a site
-            return "]"
-        return f"]({os.path.relpath(target, ROOT / 'docs')}{match.group(2) or ''})"
+        if target == ROOT / "README.md":
+            target = ROOT / "docs" / "index.md"
+        # What is not in this folder is no page, and is given as the file that it is.
+        kind = "" if target.parent == ROOT / "docs" or target.suffix != ".md" else "path:"
+        return f"]({kind}{os.path.relpath(target, ROOT / 'docs')}{match.group(2) or ''})"
 
-    source[0] = re.sub(r"\[([^\[\]]*)\](?=\])", r"\1", _LINK.sub(link, source[0]))
+    source[0] = _LINK.sub(link, source[0])
 
 
 def _text(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Keep formulas in docstrings from being read as markup: |x|, a * b, names that end in an underscore."""
-    for number, line in enumerate(lines):
-        if not line.lstrip().startswith((">>>", "...")):
+    """Read docstrings as they are meant: what is set in is shown as it stands, and formulas are no markup."""
+    text: list[str] = []
+    for line in lines:
+        is_set_in = line.startswith("    ")
+        if is_set_in and len(text) > 1 and not text[-1] and text[-2] and not text[-2].startswith(" "):
+            text += ["::", ""]
+        if not is_set_in and not line.startswith((">>>", "...")):
             parts = _CODE.split(line)
+            # |x|, a * b, names that end in an underscore
             parts[::2] = [re.sub(r"([|*]|(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
-            lines[number] = "".join(parts)
+            line = "".join(parts)
+        text.append(line)
+    lines[:] = text
 
 
 def _report(app: Any, error: Exception | None) -> None:

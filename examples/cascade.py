@@ -115,7 +115,8 @@ def study(small_run: Path, large_run: Path, price: float = PRICE) -> list[Outcom
     chosen, held_out = ([shared[place] for place in half] for half in halves(shared))
     right = np.array([float(bool(small[name].correct)) for name in chosen])
     stated = np.array([-1.0 if small[name].confidence is None else small[name].confidence for name in chosen])
-    promises = [1 - (1 - right.mean()) * (1 - fewer) for fewer in FEWER_MISTAKES]
+    mistakes = 1 - float(right.mean())
+    promises = [1 - mistakes * (1 - fewer) for fewer in FEWER_MISTAKES]
     found = [threshold(right, stated, promise) for promise in promises]
     thresholds = [0.0, *(one for one in found if one is not None), NEVER]
     return [measure(small, large, held_out, one, price) for one in thresholds]

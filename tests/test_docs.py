@@ -43,3 +43,29 @@ def test_its_python_runs(page: Path, tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     assert blocks
     run("\n".join(blocks), tmp_path)
+
+
+def anchors(page: Path) -> set[str]:
+    """The addresses of its headings, as GitHub and the site make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    heads = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"], ids=lambda page: page.name
+)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    lost = []
+    for target, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]*)?\)", text):
+        there = page.parent / target if target else page
+        if not there.exists() or (anchor and there.suffix == ".md" and anchor[1:] not in anchors(there)):
+            lost.append(target + anchor)
+    assert not lost
+
+
+def test_every_page_is_in_the_site() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^([a-z-]+)$", index, re.M))
+    assert listed == {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}

@@ -65,8 +65,8 @@ def console(*, stderr: bool = False, pipe_width: int | None = 200) -> Console:
         def __init__(self, inner: RenderableType) -> None:
             self._inner = inner
 
-        def __rich_console__(self, out: Console, options: Any) -> Iterable[Segment]:
-            for segment in out.render(self._inner, options):
+        def __rich_console__(self, console: Console, options: Any) -> Iterable[Segment]:
+            for segment in console.render(self._inner, options):
                 yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
     class Showing(RenderHook):

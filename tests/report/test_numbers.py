@@ -39,6 +39,9 @@ def test_differences_are_those_of_compare(runs: dict[str, Path]) -> None:
         for cell, other, metric in zip(row[2:7], turned[2:7], numbers.METRICS, strict=True):
             difference = expected[row[1].text].metrics[metric]
             assert (cell.value, cell.low, cell.high) == (difference.value, difference.low, difference.high)
+            assert other.value is not None
+            assert other.low is not None
+            assert other.high is not None
             # The other baseline is the same pair, the other way round.
             assert (-other.value, -other.high, -other.low) == (cell.value, cell.low, cell.high)
             assert {cell.mark, other.mark} in ({""}, {"better", "worse"})

@@ -31,7 +31,7 @@ def test_trainings_alone_without_evaluations_or_updates(tmp_path: Path) -> None:
     text = words(render(report))
     assert report.sentence.startswith("whole after 400 updates: reward rises from 0.3")
     assert report.sentence.endswith(
-        "begun has made no update yet; one after 1 updates: reward stays at 0.500."
+        "begun has made no update yet; one after 1 update: reward stays at 0.500."
     )
     # What is not there has no section, and no place in the contents.
     assert [section.name for section in report.every_section()] == ["results", "training", "rules"]

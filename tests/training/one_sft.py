@@ -28,6 +28,7 @@ def with_sgd() -> None:
 
 class _InParts(TrainerCallback):
     def on_train_begin(self, args, state, control, model=None, **_) -> None:
+        assert model is not None
         shapes = [tuple(p.to_local().shape) for p in model.parameters()]
         assert shapes != [tuple(p.shape) for p in model.parameters()], "nothing is sharded"
 

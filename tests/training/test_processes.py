@@ -59,7 +59,7 @@ def test_supervised_training_on_weights_in_parts_is_that_of_one_process(
     lines = [row | {"completion": row["completion"] * (1 + n % 3)} for n, row in enumerate(rows())]
     data = write_data(tmp_path / "data", lines)
     torchrun("tests.training.one_sft", str(model), data, str(tmp_path / "two"), **environment("fsdp2"))
-    monkeypatch.setattr(trl, "SFTConfig", trl.SFTConfig)  # put back afterwards
+    monkeypatch.setattr(trl, "SFTConfig", trl.SFTConfig)  # pyright: ignore[reportPrivateImportUsage]
     one_sft.with_sgd()
     train_sft(one_sft.settings(str(model), data), tmp_path / "one")
     start, one, two = (

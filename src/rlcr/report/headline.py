@@ -223,6 +223,7 @@ def of_trainings(trainings: Sequence[Trained]) -> str:
     clauses = []
     for run in trainings:
         far = f"{run.updates:,} of {run.planned:,.0f}" if run.is_unfinished else f"{run.updates:,}"
+        far += " update" if far == "1" else " updates"
         if not run.updates:
             clauses.append(f"{run.label} has made no update yet")
             continue
@@ -232,9 +233,5 @@ def of_trainings(trainings: Sequence[Trained]) -> str:
             else f"{name} stays at {last:.3f}"
             for name, (first, last, moved) in run.moves.items()
         ]
-        clauses.append(
-            f"{run.label} after {far} updates: {joined(moves)}"
-            if moves
-            else f"{run.label} made {far} updates"
-        )
+        clauses.append(f"{run.label} after {far}: {joined(moves)}" if moves else f"{run.label} made {far}")
     return _sentence("", clauses)

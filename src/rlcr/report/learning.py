@@ -106,8 +106,9 @@ def _flat(layers: Sequence[Line | Band], is_share: bool) -> str:
 def key_curves(trainings: Sequence[TrainingRun]) -> Figure:
     """What is worth seeing first of trainings that nobody has evaluated yet."""
     every = training(trainings)
-    panels = tuple(panel for panel in every.panels if panel.title in _KEY_CURVES)
-    return replace(every, name="training-first", panels=panels, caption="", is_row=True)
+    panels = tuple(replace(panel, flat="") for panel in every.panels if panel.title in _KEY_CURVES)
+    missing = every.missing or ("" if panels else "none of these was logged")
+    return replace(every, name="training-first", panels=panels, caption="", missing=missing, is_row=True)
 
 
 def _part(name: str) -> tuple[int, str]:

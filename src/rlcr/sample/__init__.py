@@ -42,10 +42,10 @@ class Request:
     messages: tuple[Message, ...]
     n: int = 1
     first_sample: int = 0
-    together: tuple[int, int] | None = None
     prefix: str = ""
     prefix_ids: tuple[int, ...] = ()
     prompt_ids: Sequence[int] = ()
+    together: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

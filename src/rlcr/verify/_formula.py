@@ -9,7 +9,8 @@ from "12π inches". So the text is made into a formula here, by these rules:
 2. Math delimiters (``$``, ``\\(``, ``\\[``), which include the dollar sign of a price, are dropped; so are
    the signs of other currencies, "=" or "≈" at the beginning, and words in brackets: "17 (seventeen)".
 3. Plain notation becomes LaTeX: ``√2``, ``sqrt(2)``, ``pi``, ``∞``, ``**``, ``<=``, ``50%``, ``1.5e3``,
-   ``137 1/2``. "and" and "or" become commas, so that "3 or 5" is a set and not a lucky guess.
+   ``137 1/2``, ``∅``. ``1 000`` alone is a thousand, and ``0.\\overline{3}`` a third.
+   "and" and "or" become commas, so that "3 or 5" is a set and not a lucky guess.
 4. A full stop at the end is dropped, and so are units there: "km/h" and the like, "°C", and after a space
    the capitals L, J, N, V and W. Units that are words are words (5.), and math-verify knows "m" and "kg".
 5. If there are words, the last stretch without words that holds a digit, an operator or a LaTeX command
@@ -43,10 +44,13 @@ _SYMBOLS = str.maketrans(
         "²": "^2",
         "³": "^3",
         "½": r"\frac{1}{2}",
+        "∅": r"\emptyset ",
     }
 )
 
 _DELIMITER = re.compile(r"\\\$|\$|(?<!\\)\\[()\[\]]")
+_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?(\d+)\}?")
+_THOUSANDS = re.compile(r"([-+]?\d{1,3})((?:(?:\s|\\,|\\ |\{,\})\d{3})+)(\.\d+)?")
 _NAME = r"(?<![\\A-Za-z])"  # the start of a name that is not a LaTeX command already
 _REWRITES: list[tuple[re.Pattern[str], str]] = [
     (_DELIMITER, " "),
@@ -61,6 +65,7 @@ _REWRITES: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\\sqrt\s*\(([^()]*)\)"), r"\\sqrt{\1}"),
     (re.compile(rf"{_NAME}pi(?![A-Za-z])"), r"\\pi "),
     (re.compile(rf"{_NAME}(?:infinity|inf|oo)(?![A-Za-z])"), r"\\infty "),
+    (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
     (re.compile(r"\*\*"), "^"),
     (re.compile(r"<="), r"\\le "),
     (re.compile(r">="), r"\\ge "),
@@ -79,6 +84,27 @@ _MEASURE = re.compile(
     r"(?<=[\d})])(?:\s*(?:\^\\circ\s*[CF]|[A-Za-zµ]{1,5}/(?:s|h|hr|min|day|[A-Za-zµ]?[glms])(?:\^?\{?[23]\}?)?)|\s+[LJNVW])"
     r"(?=[\s.]*\Z)"
 )
+# Read as products of letters, "no" would be "on".
+_SHORT_WORDS = {"yes", "no", "on", "off", "odd", "all", "any", "one", "two", "six", "ten", "red"}
+_UNITS = {
+    spelling: names.split()[0]
+    for names in (
+        "mm millimeter millimeters millimetre millimetres",
+        "cm centimeter centimeters centimetre centimetres",
+        "m meter meters metre metres", "km kilometer kilometers kilometre kilometres", "inch inches in",
+        "ft foot feet", "yd yard yards", "mi mile miles", "mg milligram milligrams", "g gram grams",
+        "kg kilogram kilograms", "lb lbs pound pounds", "oz ounce ounces", "s sec secs second seconds",
+        "min mins minute minutes", "h hr hrs hour hours", "day days", "week weeks",
+        "month months", "year years",
+        "ml milliliter milliliters", "l liter liters litre litres", "cent cents", "dollar dollars",
+    )
+    for spelling in names.split()
+}  # fmt: skip
+_LAST_UNIT = re.compile(r"[\d})]\s*(?:(?:square|cubic|sq)\.?\s+)?([A-Za-z]+)\.?(?:\s*\^\s*\{?\d\}?)?[\s.]*\Z")
+_DENIAL = re.compile(
+    r"\b(?:not|never|isn['’]t|cannot be)\s+(?:equal\s+to\s+|be\s+|exactly\s+)?[^A-Za-z]*\d[^A-Za-z]*\Z",
+    re.IGNORECASE,
+)
 _MATHEMATICAL = re.compile(r"[0-9\\+*/^=-]")
 
 
@@ -88,10 +114,20 @@ def formula(text: str) -> str:
     >>> print(formula(r"(3, $\frac{\pi}{2}$)"))
     (3, \frac{\pi}{2} )
     """
-    text = unmarked(boxed(text)).translate(_SYMBOLS)
+    text = _REPEATING.sub(_fraction, unmarked(boxed(text)).translate(_SYMBOLS))
+    if number := _THOUSANDS.fullmatch(_DELIMITER.sub(" ", text).strip(" .")):
+        text = number[1] + re.sub(r"\D", "", number[2]) + (number[3] or "")
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     return _trim(_MEASURE.sub("", " ".join(text.split())))
+
+
+def _fraction(repeating: re.Match[str]) -> str:
+    r"""A repeating decimal as a fraction: ``0.1\overline{6}`` is 15/90."""
+    whole, fixed, period = repeating.groups()
+    until = int(f"{whole or 0}{fixed}")
+    value = int(f"{whole or 0}{fixed}{period}") - until
+    return rf"\frac{{{value}}}{{{10 ** len(fixed) * (10 ** len(period) - 1)}}}"
 
 
 def formulas(text: str) -> list[str]:
@@ -114,7 +150,8 @@ def as_text(text: str) -> str | None:
     r"""The words of a gold that is text and not a formula, else None.
 
     Text is what LaTeX marks so (``\text{east}``, ``\text{(C)}``) and bare words of which the first has
-    four letters or more. Read as formulas, words are products of letters: "east" would equal "seat".
+    four letters or more, or "no" and the like. Read as formulas, words are products of letters: "east" would
+    equal "seat".
 
     >>> as_text(r"\text{(C)}"), as_text("ellipse"), as_text("abc"), as_text(r"5 \text{ cents}")
     ('(C)', 'ellipse', None, None)
@@ -122,7 +159,27 @@ def as_text(text: str) -> str | None:
     text = text.strip()
     if marked := _TEXT_COMMAND.fullmatch(text):
         return marked[1].strip() if re.search(r"[A-Za-z]", marked[1]) else None
-    return text if _BARE_WORDS.fullmatch(text) else None
+    return text if _BARE_WORDS.fullmatch(text) or text.lower() in _SHORT_WORDS else None
+
+
+def unit_of(text: str) -> str | None:
+    r"""The unit behind the number that a text is or ends with, by one name for all its spellings.
+
+    >>> unit_of("5 cm"), unit_of(r"$12\text{ centimeters}^2$."), unit_of("5"), unit_of("5 m/s")
+    ('cm', 'cm', None, None)
+    """
+    bare = _TEXT_COMMAND.sub(r" \1 ", _DELIMITER.sub(" ", unmarked(boxed(text))))
+    found = _LAST_UNIT.search(bare)
+    return _UNITS.get(found[1].lower()) if found else None
+
+
+def denies(text: str) -> bool:
+    """Whether a text says of the number at its end that this is not it: "not 5".
+
+    >>> denies("not 5"), denies("It isn't equal to $5$."), denies("It is not 4, it is 5")
+    (True, True, False)
+    """
+    return bool(_DENIAL.search(unmarked(boxed(text))))
 
 
 def without_markup(text: str) -> str:

@@ -46,6 +46,9 @@ _FORMULA = (LatexExtractionConfig(),)
 # What a percent sign is read as, and what golds are compared with to see how long that takes.
 _PERCENT = sympy.UnevaluatedExpr(sympy.Rational(1, 100))
 _NUMBER = sympy.Float("98765.4321")
+# Numbers that may be read as letters.
+_LETTERS = {"i": sympy.I, "e": sympy.E}
+
 
 Reply = tuple[str, str]
 
@@ -277,7 +280,40 @@ def _with_percent(tree: sympy.Basic, divisor: int) -> sympy.Basic:
 
 
 def _same(gold: sympy.Basic, answer: sympy.Basic) -> bool:
-    return verify(gold, answer, timeout_seconds=None)
+    return (
+        verify(gold, answer, timeout_seconds=None)
+        or _same_interval(gold, answer)
+        or _same_complex(gold, answer)
+    )
+
+
+def _same_interval(gold: sympy.Basic, answer: sympy.Basic) -> bool:
+    """A condition on one unknown, and the interval of its solutions."""
+    sets = [one for one in (gold, answer) if isinstance(one, sympy.Interval | sympy.Union)]
+    conditions = [one for one in (gold, answer) if isinstance(one, Relational | sympy.And | sympy.Or)]
+    if not sets or not conditions or len(conditions[0].free_symbols) != 1:
+        return False
+    try:
+        return conditions[0].as_set() == sets[0]
+    except (NotImplementedError, TypeError, ValueError, AttributeError):
+        return False
+
+
+def _same_complex(gold: sympy.Basic, answer: sympy.Basic) -> bool:
+    """Numbers of which one is written with i, which is read as a letter in an exponent."""
+    if not all(isinstance(one, sympy.Expr) for one in (gold, answer)):
+        return False
+    letters = [
+        {symbol: _LETTERS[str(symbol)] for symbol in one.free_symbols if str(symbol) in _LETTERS}
+        for one in (gold, answer)
+    ]
+    values = [one.xreplace(letter) for one, letter in zip((gold, answer), letters, strict=True)]
+    if not any(letters) or any(one.free_symbols for one in values):
+        return False
+    try:
+        return abs(complex(values[0].evalf()) - complex(values[1].evalf())) < 1e-9  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return False
 
 
 def answer(job: dict[str, Any]) -> Reply:

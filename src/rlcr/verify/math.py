@@ -10,8 +10,10 @@ Different from the authors' grading, which never parses the gold, so that 0.5 an
   that is too large to evaluate (``9^{9^9}``, ``100000000!``, ``(x+1)^{9999}``, a sine of a sine of a sine…:
   the bounds are in :mod:`rlcr.verify._math_worker`) unless the gold is that same expression. Were they
   unscorable, a policy could write them to escape its penalty.
+- Where gold and answer both name a unit, it must be the same: 5 cm is not 5 m. Units are not converted, and
+  one may be missing. "not 5" is not 5.
 - Otherwise both are read as formulas (:mod:`rlcr.verify._formula`) and compared by math-verify: numbers to
-  6 decimals where one side is a float, ``x = 5`` equals ``5``.
+  6 decimals where one side is a float, ``x = 5`` equals ``5``, ``x \\le 3`` equals ``(-\\infty, 3]``.
 - A percentage is its value: ``700%`` equals 7 and not 700. Only where the gold is written as one (``50%``)
   may the sign be missing: 50 is then as good as 0.5 and ``50%``. And where the last sentence of the question
   asks for a percentage, a bare gold is one: "By what percent …?" with gold 10 accepts ``10%``.
@@ -29,7 +31,7 @@ import re
 from collections.abc import Sequence
 
 from rlcr.problem import Problem
-from rlcr.verify._formula import as_text, depth, without_markup
+from rlcr.verify._formula import as_text, denies, depth, unit_of, without_markup
 from rlcr.verify._math_pool import Job, settle
 from rlcr.verify._plain import stated
 from rlcr.verify.exact import same_text
@@ -84,7 +86,10 @@ def first_look(golds: Sequence[str], answer: str | None) -> Verdict | Job:
     plain = without_markup(answer) if texts else ""
     if any(same_text(form, text) for form in {plain, stated(plain)} for text in texts):
         return CORRECT
-    formulas = tuple(gold for gold in golds if as_text(gold) is None)
+    unit = unit_of(answer)
+    formulas = tuple(
+        gold for gold in golds if as_text(gold) is None and not (unit and unit_of(gold) not in (None, unit))
+    )
     if _INTEGER.fullmatch(answer):
         integers = [int(gold) for gold in formulas if _INTEGER.fullmatch(gold)]
         if int(answer) in integers:
@@ -93,6 +98,8 @@ def first_look(golds: Sequence[str], answer: str | None) -> Verdict | Job:
             return WRONG
     if not formulas:
         return WRONG
+    if denies(answer) and not any(map(denies, golds)):
+        return Verdict("wrong", "answer says what it is not")
     if depth(answer) > MAX_DEPTH:
         return Verdict("wrong", f"answer nests brackets more than {MAX_DEPTH} deep")
     return Job(formulas, answer)

@@ -1,0 +1,200 @@
+"""Crafted pairs of gold and answer with the verdict that a careful reader gives: (gold, answer, right?)."""
+
+RIGHT = r"""
+1000 | 1 000
+1000 | 1,000
+1000 | 1{,}000
+1000000 | 1 000 000
+10^6 | 1\,000\,000
+1234.5 | 1 234.5
+12 | 12.0
+12 | +12
+12 | 012
+-7 | −7
+-7 | $-7$
+0.5 | 1/2
+1/2 | 0.5
+1/2 | \frac{1}{2}
+\frac{1}{2} | \dfrac12
+\frac{1}{2} | .5
+\frac{1}{2} | 2/4
+\frac{3}{4} | 75%
+75% | 75
+75% | 0.75
+50\% | 50%
+0.\overline{3} | 1/3
+\frac{1}{3} | 0.\overline{3}
+\frac{1}{6} | 0.1\overline{6}
+\frac{5}{33} | 0.\overline{15}
+\frac{4}{3} | 1.\overline{3}
+1\frac{1}{2} | 3/2
+137\frac12 | 137 1/2
+\sqrt{2} | √2
+\sqrt{2} | sqrt(2)
+\sqrt{8} | 2\sqrt{2}
+2\sqrt{2} | √8
+\frac{\sqrt{2}}{2} | \frac{1}{\sqrt{2}}
+\sqrt[3]{8} | 2
+2\pi | 2π
+2\pi | 2 pi
+2\pi | 2*pi
+12\pi | The area is 12π inches.
+\frac{\pi}{4} | π/4
+x^2+2x+1 | (x+1)^2
+(x+1)^2 | x**2 + 2*x + 1
+x^2-1 | (x-1)(x+1)
+2x+3 | 3+2x
+x=5 | 5
+5 | x = 5
+5 | x=5
+y=2x+1 | y = 1+2x
+(1,2) | (1, 2)
+(1,2) | $(1,2)$
+(3, \frac{\pi}{2}) | (3, π/2)
+\{1,2,3\} | {3, 2, 1}
+1,2,3 | 3, 1, 2
+3 or 5 | 5, 3
+3,5 | x = 3 or x = 5
+(-\infty,3] | x \le 3
+(-\infty,3] | x≤3
+x\le 3 | (-∞,3]
+(3,\infty) | x > 3
+[2,\infty) | x >= 2
+[2,5) | [2,5)
+(-\infty,0)\cup(1,\infty) | (-∞,0) ∪ (1,∞)
+\varnothing | \emptyset
+\emptyset | \varnothing
+\emptyset | ∅
+e^{i\pi} | -1
+-1 | e^{iπ}
+3+4i | 4i+3
+i | i
+\infty | ∞
+-\infty | -∞
+\text{east} | East
+\text{(C)} | (C)
+ellipse | Ellipse
+ellipse | The answer is ellipse.
+yes | Yes
+no | No.
+no | NO
+odd | odd
+5 \text{ cm} | 5 cm
+5 cm | 5 centimeters
+5 cm | 5
+5 | 5 cm
+5 m | 5 meters
+10 \text{ feet} | 10 ft
+3 \text{ hours} | 3 hours
+12 \text{ square inches} | 12 square inches
+5 \text{ cents} | 5 cents
+\$5 | $5
+\$5 | 5 dollars
+18 | \boxed{18}
+18 | **18**
+18 | `18`
+18 | The answer is 18.
+18 | 18 apples
+17 | 17 (seventeen)
+18 | <answer>18</answer>
+120 | 5!
+8 | 2^3
+1500 | 1.5e3
+1.5\times 10^3 | 1500
+0.001 | 10^{-3}
+90^\circ | 90°
+90^\circ | 90
+\sin(x) | sin(x)
+\frac{1}{\cos x} | \sec(x)
+\ln 2 | ln(2)
+\log_{10} 100 | 2
+\binom{5}{2} | 10
+\begin{pmatrix}1\\2\end{pmatrix} | \begin{pmatrix} 1 \\ 2 \end{pmatrix}
+|x| | |x|
+3x | 3*x
+\frac{a}{b} | a/b
+"""
+
+WRONG = r"""
+no | on
+on | no
+yes | no
+no | yes
+odd | even
+5 cm | 5 m
+5 m | 5 cm
+5 m | 5 km
+3 hours | 3 minutes
+3 \text{ minutes} | 3 seconds
+10 \text{ ft} | 10 inches
+5 \text{ cents} | 5 dollars
+2 kg | 2 g
+5 | not 5
+5 | It is not 5.
+5 | not equal to 5
+5 | isn't 5
+7 | never 7
+1000 | 1 001
+1000 | 10 000
+1000 | 100
+0.\overline{3} | 0.3
+\frac{1}{3} | 0.\overline{34}
+(-\infty,3] | x<3
+(-\infty,3] | x \ge 3
+x\le 3 | (-∞,3)
+(3,\infty) | x \ge 3
+(3,\infty) | x < 3
+\varnothing | 0
+\emptyset | \{0\}
+e^{i\pi} | 1
+-1 | e^{2iπ}
+3+4i | 3-4i
+12 | 13
+12 | 1.2
+12 | 12%
+12 | -12
+1/2 | 1/3
+0.5 | 0.05
+75% | 7.5
+700% | 700.5
+\sqrt{2} | 2
+\sqrt{2} | \sqrt{3}
+2\pi | 2
+2\pi | 4\pi
+x^2+1 | x^2-1
+(x+1)^2 | x^2+1
+x^2 | y^2
+(1,2) | (2,1)
+(1,2) | [1,2]
+[1,2] | (1,2]
+1,2,3 | 1,2
+1,2 | 1,2,3
+3 or 5 | 3
+x=5 | x=6
+\text{east} | west
+\text{east} | seat
+\text{(C)} | (D)
+ellipse | circle
+90^\circ | 80
+120 | 5
+8 | 2*3
+\infty | -\infty
+\infty | 10^{10}
+\binom{5}{2} | 20
+\begin{pmatrix}1\\2\end{pmatrix} | \begin{pmatrix}2\\1\end{pmatrix}
+18 | 81
+18 | I do not know.
+18 |  ?
+18 | 17 or 18
+\frac{a}{b} | b/a
+"""
+
+
+def pairs() -> list[tuple[str, str, bool]]:
+    """All of them."""
+    found = []
+    for table, right in ((RIGHT, True), (WRONG, False)):
+        for line in table.strip("\n").splitlines():
+            gold, _, answer = line.partition(" | ")
+            found.append((gold, answer, right))
+    return found
