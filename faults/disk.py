@@ -119,5 +119,7 @@ FAULTS = {
     "disk-full-import": _full("`rlcr import`", stages.importing, 0.9),
     "disk-full-train": _full("training", stages.training, 1.2, torch=True),
     "disk-full-sft": _full("SFT", stages.sft, 2.0, torch=True),
-    "disk-read-only": Fault("output that may not be written: nine commands", 9, _read_only, torch=True),
+    "disk-read-only": Fault(
+        "output that may not be written: nine commands in turn", 9, _read_only, torch=True
+    ),
 }
