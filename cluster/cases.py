@@ -3,8 +3,9 @@
 
 update    two updates on given completions, each of several passes
 sft       `rlcr sft`
-train     `rlcr train` with our sampler, held-out evaluation and a warm-up, where weights are whole; with
-          transformers' sampler, which draws other numbers in each process, where they are in parts
+train     `rlcr train` with our sampler and held-out evaluation, where weights are whole; with
+          transformers' sampler, whose draws depend on the process, where they are in parts: these runs
+          are not compared with one process
 resume    the last update of `train` made again from its checkpoint, as by a run that was interrupted
 refused   `rlcr train` where its model could not be saved, or trained as the recipe says
 killed    `rlcr train`, one of whose processes is killed

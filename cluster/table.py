@@ -36,7 +36,7 @@ def described(found: dict[str, Any]) -> str:
     if "seconds" in found:
         parts.append(f"all ended after {found['seconds']:.0f} s")
     if "said" in found:
-        parts.append(f"`{found['said']}`")
+        parts.append(f"`` {found['said']} ``")
     return "; ".join(parts)
 
 

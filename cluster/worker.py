@@ -59,7 +59,7 @@ def update(out: Path) -> None:
 
 def command(arguments: list[str]) -> None:
     """The command line of rlcr, with SGD."""
-    trl.SFTConfig = partial(trl.SFTConfig, optim="sgd")
+    trl.SFTConfig = partial(trl.SFTConfig, optim="sgd")  # pyright: ignore[reportPrivateImportUsage]
     run.GRPOConfig = partial(run.GRPOConfig, optim="sgd")
     sys.argv = ["rlcr", *arguments]
     main()

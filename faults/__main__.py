@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from faults import table
+from faults.commands import import_beforehand
 from faults.fault import Fault, Outcome
 from faults.listing import FAULTS
 
@@ -29,6 +30,7 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(FAULTS)}")
     if arguments.again:
         write({name: found for name, found in read().items() if name not in arguments.only})
+    import_beforehand(torch=any(FAULTS[name].torch for name in arguments.only))
     for name in arguments.only:
         make_trials(name, FAULTS[name], arguments.trials or FAULTS[name].trials)
     results = read()

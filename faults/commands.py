@@ -15,14 +15,25 @@ from functools import cache
 from pathlib import Path
 
 _IMPORTED = [
-    "torch", "transformers", "trl", "accelerate", "peft", "datasets", "openai", "matplotlib.pyplot",
-    "rlcr.cli", "rlcr.training.run", "rlcr.training.sft_trainer", "rlcr.training.warm_up",
-    "rlcr.confidence.classifier", "rlcr.report.page", "rlcr.quickstart",
+    "rlcr.cli",
+    "rlcr.report.page",
+    "matplotlib.pyplot",
+    "openai",
+    "scipy.stats",
+    "sklearn.linear_model",
+]
+_TORCH = [
+    "torch", "transformers", "trl", "accelerate", "peft", "datasets", "rlcr.training.run",
+    "rlcr.training.sft_trainer", "rlcr.confidence.classifier",
 ]  # fmt: skip
-_HANGS = 600.0
+_HANGS = 1800.0
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(_IMPORTED)
+
+
+def import_beforehand(*, torch: bool) -> None:
+    """Choose what commands find imported, before the first of them is run."""
+    _context.set_forkserver_preload([*_IMPORTED, *(_TORCH if torch else [])])
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,7 @@ class Ended:
     """How a command ended. The status of one that was killed is negative."""
 
     status: int
+    output: str
     errors: str
     seconds: float
 
@@ -53,6 +65,30 @@ class Ended:
         return (self.errors.strip().splitlines() or [""])[-1]
 
 
+class Command:
+    """A command that is running in a process of its own. ``first`` is called in that process beforehand."""
+
+    def __init__(
+        self, arguments: Sequence[object], log: Path, first: Callable[[], None] | None = None
+    ) -> None:
+        _import()
+        self._log, self._began = log, time.monotonic()
+        self._process = _context.Process(target=_command, args=(list(map(str, arguments)), str(log), first))
+        self._process.start()
+
+    def end(self, kill_after: float | None = None) -> Ended:
+        """Wait for its end, or kill it after some seconds."""
+        self._process.join(_HANGS if kill_after is None else kill_after)
+        hung = self._process.exitcode is None and kill_after is None
+        if self._process.exitcode is None:
+            self._process.kill()
+            self._process.join()
+        seconds, status = time.monotonic() - self._began, self._process.exitcode
+        if hung or status is None:
+            return Ended(1, "", f"hung for {_HANGS:.0f} s", seconds)
+        return Ended(status, _text(self._log.with_suffix(".out")), _text(self._log), seconds)
+
+
 def run(
     arguments: Sequence[object],
     log: Path,
@@ -60,22 +96,12 @@ def run(
     kill_after: float | None = None,
     first: Callable[[], None] | None = None,
 ) -> Ended:
-    """Run a command to its end, or kill it after some seconds. ``first`` is called in its process first."""
-    _import()
-    process = _context.Process(target=_command, args=(list(map(str, arguments)), str(log), first))
-    began = time.monotonic()
-    process.start()
-    process.join(_HANGS if kill_after is None else kill_after)
-    if process.exitcode is None and kill_after is None:
-        process.kill()
-        process.join()
-        return Ended(1, f"hung for {_HANGS:.0f} s", time.monotonic() - began)
-    if process.exitcode is None:
-        process.kill()
-        process.join()
-    status = process.exitcode
-    assert status is not None
-    return Ended(status, log.read_text(errors="replace") if log.exists() else "", time.monotonic() - began)
+    """Run a command to its end, or kill it after some seconds."""
+    return Command(arguments, log, first).end(kill_after)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
 
 
 @cache
@@ -90,8 +116,8 @@ def _command(arguments: list[str], log: str, first: Callable[[], None] | None) -
     from rlcr.cli import main
 
     errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
+    output = os.open(str(Path(log).with_suffix(".out")), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(output, 1)
     os.dup2(errors, 2)
     if first:
         first()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,15 +34,15 @@ class Outcome:
         """Add to what is counted."""
         self.counted[what] = self.counted.get(what, 0) + number
 
-    def compare_keys(self, expected: list[object], found: list[object]) -> None:
-        """Count what is missing from a list of keys, and what stands there twice or was never asked for."""
-        lost, distinct = set(expected) - set(found), set(found)
-        self.lost += len(lost)
-        self.doubled += len(found) - len(distinct) + len(distinct - set(expected))
-        if lost:
-            self.notes.append(f"lost: {sorted(map(str, lost))[:3]}")
-        if self.doubled:
-            self.notes.append(f"doubled or never asked for: {self.doubled}")
+    def compare_keys(self, expected: Iterable[Hashable], found: Iterable[Hashable]) -> None:
+        """Count the keys that are missing, and those that are there more often than they should be."""
+        lost, doubled = Counter(expected), Counter(found)
+        lost, doubled = lost - doubled, doubled - lost
+        self.lost += lost.total()
+        self.doubled += doubled.total()
+        for what, keys in (("lost", lost), ("doubled or never asked for", doubled)):
+            if keys:
+                self.notes.append(f"{what}: {', '.join(map(str, list(keys)[:3]))}")
 
 
 #: Makes one trial in an empty folder; the number decides what is drawn at random.
@@ -59,3 +60,5 @@ class Fault:
     what: str
     trials: int
     prepare: Callable[[Path], AbstractContextManager[Trial]]
+    torch: bool = False
+    """Whether its commands take torch and what is built on it."""

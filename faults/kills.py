@@ -23,7 +23,9 @@ _KILLS = 3
 _ATTEMPTS = 20
 
 
-def _fault(what: str, prepare: Callable[[Path], AbstractContextManager[Stage]], trials: int = 50) -> Fault:
+def _fault(
+    what: str, prepare: Callable[[Path], AbstractContextManager[Stage]], *, torch: bool = False
+) -> Fault:
     @contextmanager
     def prepared(folder: Path) -> Iterator[Trial]:
         with prepare(folder) as stage:
@@ -33,7 +35,7 @@ def _fault(what: str, prepare: Callable[[Path], AbstractContextManager[Stage]], 
             assert ended.status == 0, ended.errors
             yield _Killing(stage, whole, ended.seconds)
 
-    return Fault(f"`kill -9`: {what}", trials, prepared)
+    return Fault(f"`kill -9`: {what}", 50, prepared, torch)
 
 
 @dataclass(frozen=True)
@@ -86,4 +88,15 @@ def left_over(folder: Path) -> list[Path]:
 
 FAULTS = {
     "kill-eval": _fault("evaluation through a server, with forced continuations", stages.evaluation),
+    "kill-eval-local": _fault("evaluation of a local model", stages.local_evaluation, torch=True),
+    "kill-train": _fault("training (the weights bit for bit)", stages.training, torch=True),
+    "kill-sft-data": _fault("the data of the SFT warm-up", stages.sft_data),
+    "kill-sft": _fault("SFT (the weights bit for bit)", stages.sft, torch=True),
+    "kill-classifier": _fault(
+        "training a classifier (the weights bit for bit)", stages.classifier, torch=True
+    ),
+    "kill-confidence": _fault("`rlcr confidence add`", stages.adding_confidence),
+    "kill-import": _fault("`rlcr import`", stages.importing),
+    "kill-rescore": _fault("`rlcr rescore` to another grading", stages.rescoring),
+    "kill-report": _fault("`rlcr report`", stages.reporting),
 }

@@ -1,9 +1,12 @@
 """All faults by their names, in the order of the table."""
 
-from faults import endpoint, kills
+from faults import damage, disk, endpoint, kills, meanwhile
 from faults.fault import Fault
 
 FAULTS: dict[str, Fault] = {
     **kills.FAULTS,
+    **damage.FAULTS,
+    **disk.FAULTS,
+    **meanwhile.FAULTS,
     **endpoint.FAULTS,
 }

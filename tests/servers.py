@@ -389,3 +389,10 @@ def model_reply(model: Any, tokenizer: Any) -> Reply:
         return tokens
 
     return reply
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

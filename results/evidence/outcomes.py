@@ -16,7 +16,8 @@ from typing import Any
 from results.evidence.plan import FAMILIES, MODEL, ROOT, TASKS, Step, model_folder
 
 from rlcr.files import file_sha256, new_file
-from rlcr.runs.store import open_run, read_lines
+from rlcr.runs.lines import read_lines
+from rlcr.runs.store import open_run
 
 #: Seconds of each step, a line each, as they end.
 TIMES = ROOT / "times.jsonl"

@@ -75,14 +75,17 @@ def train(
     out: str | Path,
     resume: bool = False,
     data_dir: str | Path | None = None,
+    run_code: bool = False,
     **overrides: Any,
 ) -> TrainingResult:
     """Train as a recipe says: one of ours by name, or a YAML file; ``overrides`` are its settings.
 
-    ``rlcr.train("hotpotqa-rlcr", out="run", model="my/model", lr=2e-6)``
+    ``rlcr.train("hotpotqa-rlcr", out="run", model="my/model", lr=2e-6)``. With ``run_code`` a recipe may run
+    code of your own: ``verifier="my_module:function"``.
     """
     from rlcr.training import train_run
     from rlcr.training.recipes import load_recipe
 
     where = None if data_dir is None else Path(data_dir)
-    return train_run(load_recipe(recipe, overrides), Path(out), resume=resume, data_dir=where)
+    resolved = load_recipe(recipe, overrides)
+    return train_run(resolved, Path(out), resume=resume, data_dir=where, run_code=run_code)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.asking.replayed import METHOD, Replay, simulated_texts, stored_run
+from tests.editing import seal_again
 
 import rlcr
 from rlcr.asking.files import load_recalibration, load_threshold
@@ -100,6 +101,7 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
         ({"made_from": {"records": "0"}}, "stale"),
     ):
         path.write_text(json.dumps(stored | broken))
+        seal_again(path)
         with pytest.raises(RlcrError, match=says):
             load_threshold(path, 2, None)
     path.write_text("[]")

@@ -10,8 +10,9 @@ import numpy as np
 
 from rlcr.evaluate.grade import grade
 from rlcr.problem import Problem
+from rlcr.runs.lines import json_line
 from rlcr.runs.record import FORMAT, Sampled, to_line
-from rlcr.runs.store import PROBLEMS, RECORDS, RUN, json_line
+from rlcr.runs.store import PROBLEMS, RECORDS, RUN
 from rlcr.tasks import write_problems
 
 #: The chance of being right, by the word that the solution holds.

@@ -210,7 +210,9 @@ def test_another_stated_confidence_or_grading_makes_a_column_stale(tmp_path: Pat
     assert list(fresh_columns(open_run(folder))[1]) == ["hybrid"]
     path.write_text(before)
     assert not fresh_columns(open_run(folder))[1]
-    open_run(folder).regraded({"grading": "paper", "verifier": None, "judge": None})
+    open_run(folder).regrade(
+        path.read_text().splitlines(keepends=True), {"grading": "paper", "verifier": None, "judge": None}
+    )
     assert list(fresh_columns(open_run(folder))[1]) == ["hybrid"]
 
 
@@ -276,7 +278,7 @@ def test_metrics_of_a_run_wants_verdicts_and_nothing_of_a_table(tmp_path: Path) 
         add_column(folder, "agreement")
 
 
-@pytest.mark.parametrize("stored", [None, 1, 3])
+@pytest.mark.parametrize("stored", [None, 1, 4])
 def test_a_run_of_another_format_is_refused_in_one_line(tmp_path: Path, stored: int | None) -> None:
     folder = colour_run(tmp_path / "run", 3)
     run = json.loads((folder / "run.json").read_text())
@@ -290,7 +292,7 @@ def test_a_run_of_another_format_is_refused_in_one_line(tmp_path: Path, stored: 
     ):
         result = CliRunner().invoke(app, command)
         assert isinstance(result.exception, RlcrError)
-        assert f"a run of format {stored or 1}, and this version of rlcr reads format 2" in str(
+        assert f"a run of format {stored or 1}, and this version of rlcr reads format 3" in str(
             result.exception
         )
 

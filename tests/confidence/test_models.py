@@ -325,6 +325,38 @@ def test_an_interrupted_training_goes_on_from_its_checkpoints(
         classifier.read_classifier(out)
 
 
+def test_a_training_resumed_in_a_later_epoch_ends_with_the_same_weights(
+    tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rlcr.confidence import classifier
+
+    rows = read_rows(colour_run(tmp_path / "run", 20))
+    settings = classifier.ClassifierSettings(
+        epochs=3, batch=8, micro_batch=8, lr=1e-3, max_tokens=64, evals_per_epoch=2, patience=99
+    )
+    torch.manual_seed(1)
+    classifier.train_classifier(rows, checkpoint, tmp_path / "whole", settings)
+    saves = 0
+    save = classifier.WholeCheckpoints._save_checkpoint
+
+    def saving_three_times(self: Any, model: Any, trial: Any) -> None:
+        nonlocal saves
+        save(self, model, trial)
+        saves += 1
+        if saves == 3:  # in the second epoch
+            raise KeyboardInterrupt
+
+    torch.manual_seed(2)  # whatever was drawn before in this process
+    with monkeypatch.context() as patched:
+        patched.setattr(classifier.WholeCheckpoints, "_save_checkpoint", saving_three_times)
+        with pytest.raises(KeyboardInterrupt):
+            classifier.train_classifier(rows, checkpoint, tmp_path / "cut", settings)
+    classifier.train_classifier(rows, checkpoint, tmp_path / "cut", settings, resume=True)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut")]
+    assert weights[0] == weights[1]
+    assert classifier.train_classifier(rows, checkpoint, tmp_path / "cut", settings, resume=True).held_out
+
+
 def test_accumulated_gradients_are_those_of_the_whole_batch(tmp_path: Path, checkpoint: str) -> None:
     from rlcr.confidence import classifier
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.confidence.colour_runs import colour_run
+from tests.editing import seal_again
 
 from rlcr.confidence.comparison import COMPARISON, compare_columns
 from rlcr.confidence.rows import read_rows
@@ -62,6 +63,7 @@ def test_broken_files_are_notes_not_errors(run: Path) -> None:
         assert any("columns.json is not of the documented shape" in note for note in report.notes)
         assert not [section for section in report.sections if section.name == "columns"]
         (run / COMPARISON).write_text(json.dumps(json.loads(stored) | {MADE_FROM: {"records": "others"}}))
+        seal_again(run / COMPARISON)
         report = make_report(read_runs([run]))
         assert any("columns.json is left out, for it is stale" in note for note in report.notes)
         assert not [section for section in report.sections if section.name == "columns"]

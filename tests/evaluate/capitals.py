@@ -1,12 +1,12 @@
 """A small task, the capitals of four countries, replies of a server to it, and the records of its runs."""
 
-import json
 from pathlib import Path
 
 from tests.servers import Call
 
 from rlcr.evaluate.methods import FORCED_ANSWER, FORCED_CONFIDENCE
 from rlcr.problem import Problem
+from rlcr.runs.lines import read_lines
 from rlcr.tasks import write_problems
 
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Japan": "Tokyo"}
@@ -58,7 +58,7 @@ def needy_reply(call: Call) -> str:
 
 def records_of(folder: Path) -> list[dict]:
     """The records of a run, in the order of the file."""
-    return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    return list(read_lines(folder / "records.jsonl"))
 
 
 def comparable(folder: Path) -> list[dict]:

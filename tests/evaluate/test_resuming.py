@@ -122,7 +122,9 @@ def test_edited_problems_are_refused(tmp_path: Path, model: Path) -> None:
     evaluate(Settings(str(model), (capitals(tmp_path, 1),), "rlcr", max_tokens=2), run)
     problems = run / "problems.jsonl"
     problems.write_text(problems.read_text().replace("Paris", "Lyon"))
-    with pytest.raises(RlcrError, match="sha256 was"):
+    with pytest.raises(
+        RlcrError, match="problems.jsonl: edited or damaged: not the problems that the run began with"
+    ):
         continue_run(run)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.command import rlcr
+from tests.editing import seal_again
 from tests.evaluate.capitals import capitals, good_reply
 from tests.servers import Call, ModelServer
 
@@ -42,6 +43,7 @@ def point(run: Path, **places: str) -> None:
     for part in ("settings", "graded"):
         stored[part] |= {name: url for name, url in places.items() if name in stored[part]}
     (run / "run.json").write_text(json.dumps(stored))
+    seal_again(run / "run.json")
 
 
 def test_rescoring_sends_nothing_to_the_judge_that_a_run_names(tmp_path: Path, thief: ModelServer) -> None:

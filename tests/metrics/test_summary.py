@@ -274,7 +274,7 @@ def test_the_macro_difference_is_that_of_the_macro_averages() -> None:
             differences.append(metrics.brier(other_c[i], other_q[i]) - metrics.brier(c[i], q[i]))
         plain.append(np.mean(differences))
     low, high = np.quantile(plain, [0.025, 0.975])
-    assert both.value == pytest.approx(np.mean([pair.metrics["brier"].value for pair in pairs]))
+    assert both.value == pytest.approx(np.mean([pair.metrics["brier"].value or 0.0 for pair in pairs]))
     assert (both.low, both.high) == (pytest.approx(low, abs=4e-3), pytest.approx(high, abs=4e-3))
     unknown = metrics.compare([1, 1], [0.5, 0.5], [1, 1], [0.5, 0.5], resamples=2000)
     assert metrics.macro_difference([*pairs, unknown], "auroc").value is None

@@ -57,6 +57,9 @@ def test_a_training_shows_its_curves_and_held_out_evaluations(runs: dict[str, Pa
         "Accuracy",
     ]
     assert {"ECE", "Confidence: spread", "Completion length"} <= set(titles)
+    apart = [panel for panel in training.panels if panel.title.startswith("Sampler and trainer apart")]
+    assert [panel.title.partition(": ")[2] for panel in apart] == ["mean", "most", "far"]
+    assert apart[0].y.label == "nats per token"
     assert [len(line.x) for line in held_out.panels[0].layers if hasattr(line, "marks")] == [3]  # type: ignore[union-attr]
     assert [len(table.rows) for table in section.tables] == [1, 3]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.confidence.colour_runs import colour_run, raw, write_run
+from tests.editing import seal_again
 
 from rlcr.confidence.comparison import compare_columns
 from rlcr.confidence.sources import Options, add_column
@@ -84,7 +85,8 @@ def test_a_file_made_of_a_column_is_stale_when_the_column_is(run: Path) -> None:
     derive(run, "agreement-platt")
     assert stale_files(open_run(run)) == {}
     path = run / "confidence" / "agreement.jsonl"
-    path.write_text(path.read_text().replace("1.0}", "0.5}", 1))
+    path.write_text(path.read_text().replace("1.0, ", "0.5, ", 1))
+    seal_again(path)
     why = stale_files(open_run(run))
     assert list(why) == ["results.json", *DERIVED]
     assert "confidence/agreement-platt.jsonl, of which it was made, is stale" in why["voting.json"]
@@ -99,13 +101,16 @@ def test_a_stamp_that_names_files_elsewhere_or_itself_is_only_stale(run: Path) -
     for name in ("../pipe", "/dev/zero", "gone.jsonl"):
         stored[MADE_FROM][name] = "0" * 16
         path.write_text(json.dumps(stored))
+        seal_again(path)
         assert f"{name}, of which it was made, has changed" in stale_files(open_run(run))["voting.json"]
         del stored[MADE_FROM][name]
     column = run / "confidence" / "agreement.json"
     made = json.loads(column.read_text())
     made[MADE_FROM]["confidence/agreement.jsonl"] = stored[MADE_FROM]["confidence/agreement.jsonl"]
     column.write_text(json.dumps(made))
+    seal_again(column)
     path.write_text(json.dumps(stored))
+    seal_again(path)
     assert "voting.json" not in stale_files(open_run(run))
 
 
@@ -141,6 +146,7 @@ def test_results_of_other_records_are_not_read(run: Path) -> None:
     assert load_results(run)
     path = run / "records.jsonl"
     path.write_text(path.read_text().replace('"verdict": "wrong"', '"verdict": "correct"'))
+    seal_again(path)
     with pytest.raises(RlcrError, match=r"results.json: stale: answers, .*`rlcr rescore .*` writes it again"):
         load_results(run)
     assert any("results.json is left out, for it is stale" in note for note in read_runs([run]).notes)

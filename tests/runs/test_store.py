@@ -19,8 +19,9 @@ from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.evaluate.grade import grade
 from rlcr.evaluate.results import load_results
 from rlcr.problem import Problem
+from rlcr.runs.lines import Appender
 from rlcr.runs.record import from_cells, to_line
-from rlcr.runs.store import Appender, Run, create_run, locked
+from rlcr.runs.store import Run, create_run, locked
 
 
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ def test_replies_that_became_records_are_not_parsed(tmp_path: Path) -> None:
 
 def test_broken_results_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text('{"tasks": ')
-    with pytest.raises(RlcrError, match="not whole JSON; `rlcr rescore .*` writes it again"):
+    with pytest.raises(RlcrError, match="results.json: not JSON: .*; `rlcr rescore .*` writes it again"):
         load_results(tmp_path)
 
 

@@ -1,19 +1,29 @@
 # pyright: basic
 """How many tokens the sampler's cache may hold by itself."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 from tests.tiny import tiny_model, tiny_tokenizer
 
+from rlcr.engine.decoding import PackedModel
+from rlcr.engine.half import HalfWeights
+from rlcr.engine.slabs import Slab
 from rlcr.errors import RlcrError
 from rlcr.sample import Request, Sampling, budget
 from rlcr.sample.local import LocalSampler
 
 
-def held(model: torch.nn.Module, tokens: int) -> int:
-    """Bytes of the cache that transformers itself fills with so many tokens."""
-    cache = model(input_ids=torch.zeros(1, tokens, dtype=torch.long), use_cache=True).past_key_values
-    return sum(x.numel() * x.itemsize for layer in cache.layers for x in (layer.keys, layer.values))
+def held(model: Any, tokens: int) -> int:
+    """Bytes that our cache really holds of a prompt of so many tokens."""
+    slab: Slab[Any] = Slab(tokens)
+    slab.add(SimpleNamespace())
+    packed = PackedModel(model, HalfWeights(model))
+    with packed.active():
+        packed.prefill([[0] * tokens], [(slab, 0)])
+    return sum(buffer.numel() * buffer.itemsize for pair in slab.layers.values() for buffer in pair)
 
 
 @pytest.mark.parametrize("autocast", [True, False])

@@ -30,6 +30,10 @@ def test_sampled_frequencies_match_the_softmax() -> None:
         expected = wanted[possible] / wanted[possible].sum() * draws
         assert chisquare(counts[possible], expected).pvalue > 1e-3
         assert np.allclose(choice.logprobs_B, logits_V.log_softmax(-1)[choice.tokens_B].numpy(), atol=1e-5)
+        same = choose(logits_V.expand(100, -1), streams[:100], np.full(100, 3), sampling, tempered=True)
+        assert (same.tokens_B == choice.tokens_B[:100]).all()
+        by_which = np.log(wanted[same.tokens_B])
+        assert np.allclose(same.logprobs_B, by_which, atol=1e-5)
 
 
 def test_top_p_keeps_the_fewest_tokens_that_reach_it() -> None:

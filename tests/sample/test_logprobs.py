@@ -12,7 +12,8 @@ from rlcr.confidence.sources import add_column
 from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.evaluate.results import load_results
 from rlcr.runs.columns import read_column
-from rlcr.runs.store import json_line, open_run, write_whole
+from rlcr.runs.lines import json_line, write_whole
+from rlcr.runs.store import open_run
 from rlcr.sample import Completion, Request, Sampling
 from rlcr.sample.endpoint import EndpointSampler
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import free_port
 
 from rlcr.errors import RlcrError
 from rlcr.sample import Completion, Request, Sampling
@@ -154,12 +154,6 @@ def serving(command: Sequence[str], log: Path, *, port: int, seconds: float, **e
             process.wait()
         with suppress(ProcessLookupError):  # workers that outlived their parent: the session is ours alone
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def same(one: str, other: str) -> bool:

@@ -5,6 +5,7 @@ One completion at a time, no padding, no tiles, no tricks: what the paper's form
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ class Row:
     rewards: dict[str, float] | None
     malformed: bool = False
     left_out: bool = False
+    sampled: list[float] | None = None
+    """The log-probabilities by which the tokens were drawn."""
     digit: int | None = None
     """The token that is the first decimal of the confidence, where that is one token."""
     digit_rewards: dict[int, float] | None = None
@@ -41,6 +44,7 @@ def grpo_step(
     confidence_entropy: float = 0.0,
     reference: Any = None,
     kl: float = 0.0,
+    cap: float | None = None,
 ) -> dict[str, torch.Tensor]:
     """The gradient of the loss: the mean over the tokens that count, and that over expected confidences."""
     model.zero_grad()
@@ -69,10 +73,13 @@ def grpo_step(
                 if (not apart or row.owner[t] == "doubt") and not by_expectation:
                     value += advantage["calibration"]
                 loss = -value * logps_TV[t, token]
+                if cap is not None:
+                    assert row.sampled is not None
+                    loss = loss * min(math.exp(logps_TV[t, token].item() - row.sampled[t]), cap)
                 if by_expectation:
                     assert row.digit_rewards is not None
                     p_D = logps_TV[t, list(row.digit_rewards)].exp()
-                    rewards_D = torch.tensor(list(row.digit_rewards.values())).to(p_D)
+                    rewards_D = torch.tensor(list(row.digit_rewards.values()), dtype=torch.float64).to(p_D)
                     rewards_D = rewards_D - confidence_entropy * p_D.detach().log()
                     expectations.append(-(p_D * (rewards_D - (p_D @ rewards_D / p_D.sum()).detach())).sum())
                 loss = loss + entropy * (logps_TV[t].exp() * logps_TV[t]).sum()

@@ -215,5 +215,5 @@ def test_measurements_come_back_exactly(tmp_path: Path) -> None:
 def test_a_line_that_is_not_an_update(tmp_path: Path, line: str) -> None:
     path = tmp_path / "updates.jsonl"
     path.write_text(f'{{"update": 1}}\n{line}\n{{"update": 3}}\n')
-    with pytest.raises(RlcrError, match="line 2: not the line of an update"):
+    with pytest.raises(RlcrError, match="updates.jsonl, line 2: damaged: not .*; --resume leaves it out"):
         read_updates(path)

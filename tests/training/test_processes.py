@@ -45,6 +45,7 @@ def test_two_processes_make_the_update_of_one(tmp_path: Path) -> None:
     for case in CASES:
         assert two[case]["rollouts"] == one[case]["rollouts"], case
         assert error(two[case]["gradient"], one[case]["gradient"]) < 1e-5, case
+        assert two[case]["mismatch"] == pytest.approx(one[case]["mismatch"], rel=1e-4), case
 
 
 def test_supervised_training_on_weights_in_parts_is_that_of_one_process(

@@ -21,13 +21,13 @@ from rlcr.problem import Problem
 from rlcr.prompts import Message, render_messages
 from rlcr.response import Response, parse
 from rlcr.sample import Completion, Request, Sampling
+from rlcr.training.batch import Example
 from rlcr.training.data import RenderedPrompt
 from rlcr.training.grpo import CalibrationTrainer
 from rlcr.training.recipes.checks import reward_of
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import Rollout
 from rlcr.training.run import dataset, grpo_config
-from rlcr.training.update import Example
 
 GOLD = "42"
 
@@ -65,7 +65,16 @@ class ChosenSampler:
             problem = request.key.partition("\0")[0]
             for sample in range(request.first_sample, request.first_sample + request.n):
                 ids = encode(self.tokenizer, self.texts[problem][sample])
-                yield Completion(request.key, sample, "", "stop", tuple(ids))
+                logps = tuple(chosen_logps(ids))
+                yield Completion(request.key, sample, "", "stop", tuple(ids), logprobs=logps)
+
+
+def chosen_logps(ids: Sequence[int]) -> list[float]:
+    """The log-probabilities by which these tokens were drawn: made up, some above the model's, some below.
+
+    The tiny model knows nothing, so that its own are near -log(vocabulary).
+    """
+    return [-4.0 - (3 * at + token) % 7 / 2 for at, token in enumerate(ids)]
 
 
 def encode(tokenizer: Any, text: str) -> list[int]:
@@ -182,9 +191,10 @@ def rows(texts: Mapping[str, Sequence[str]], *, mask_truncated: bool = False) ->
                         if set(range(start, stop)) & set(range(first, last)):
                             owner[t] = "solution" if tag in ("think", "answer") else "doubt"
             digit, digit_rewards = first_decimal(tokenizer, read, offsets, right)
+            ids = encode(tokenizer, text)
             group.append(
                 Row(
-                    prompt, encode(tokenizer, text), owner, rewards,
+                    prompt, ids, owner, rewards, sampled=chosen_logps(ids),
                     malformed=not read.well_formed, left_out=mask_truncated and text.endswith("…"),
                     digit=digit, digit_rewards=digit_rewards,
                 )

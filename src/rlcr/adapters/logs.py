@@ -38,6 +38,7 @@ COLUMNS = TableColumns(completion="completion", gold="gold", question="question"
 
 Json = dict[str, Any]
 
+_LARGEST = 256 << 20
 #: The method of compression in a zip file that Python reads only from 3.14 on.
 _ZSTANDARD = 93
 _GRADES = {"C": 1, "I": 0, "N": None}
@@ -158,14 +159,23 @@ def _eval_samples(path: Path) -> Iterator[Json]:
 
 def _content(archive: zipfile.ZipFile, raw: io.BufferedReader, member: zipfile.ZipInfo) -> bytes:
     if member.compress_type != _ZSTANDARD:
-        return archive.read(member)
+        with archive.open(member) as unpacked:
+            return _bounded(unpacked, member)
     import pyarrow as pa
 
     raw.seek(member.header_offset)
     name, extra = struct.unpack("<26x2H", raw.read(30))  # their lengths, at the end of the local header
     raw.seek(name + extra, io.SEEK_CUR)
     with pa.CompressedInputStream(pa.BufferReader(raw.read(member.compress_size)), "zstd") as stream:
-        return stream.read()
+        return _bounded(stream, member)
+
+
+def _bounded(stream: Any, member: zipfile.ZipInfo) -> bytes:
+    """All of a stream, unless it is larger than any sample: packed, it may look a thousand times smaller."""
+    content = stream.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ValueError(f"{member.filename} is larger than {_LARGEST >> 20} MB unpacked")
+    return content
 
 
 def _lm_eval(path: Path, found: _Collected) -> None:

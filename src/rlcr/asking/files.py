@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from rlcr.confidence.recalibration import MAP
 from rlcr.errors import RlcrError
 from rlcr.metrics.recalibration import Recalibration
 from rlcr.runs.columns import VERBALISED
+from rlcr.runs.lines import object_of
 from rlcr.runs.stamps import records_hash, why_stale
 from rlcr.runs.store import COLUMNS, RUN, open_run
 
@@ -74,11 +74,9 @@ def _stored(path: Path, maker: str, folder: Path) -> Mapping[str, Any]:
 def _read(path: Path, maker: str, folder: Path, _: int) -> Mapping[str, Any]:
     """Once for each version of a file: an application names it with every question."""
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        stored = None
-    if not isinstance(stored, dict):
-        raise RlcrError(f"{path}: not a JSON object; {maker} makes it")
+        stored = object_of(path.read_bytes())
+    except ValueError as error:
+        raise RlcrError(f"{path}: {error}; {maker} makes it") from None
     if (folder / RUN).is_file() and (why := why_stale(folder, stored, records_hash(open_run(folder)))):
         raise RlcrError(f"{path}: stale: {why}; {maker} makes it again")
     return stored

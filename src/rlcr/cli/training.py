@@ -72,10 +72,14 @@ def train(
         typer.Option("--resume-auto", help="Or --resume=auto: continue a run that was begun, else begin it."),
     ] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of local data sets (or RLCR_DATA).")] = None,
+    run_code: Annotated[
+        bool,
+        typer.Option("--run-code", help="Let the recipe run your own code: verifier=my_module:function."),
+    ] = False,
 ) -> None:
     """Train a model as a recipe says."""
     from rlcr.training.recipes import load_recipe
-    from rlcr.training.recipes.checks import begun, check_out, check_start
+    from rlcr.training.recipes.checks import begun, check_code, check_out, check_start
 
     resolved = load_recipe(name, overridden(overrides))
     if resume_auto and out is not None:
@@ -87,6 +91,7 @@ def train(
         return
     if out is None:
         raise RlcrError("give --out RUN, the folder for the run (or --dry-run)")
+    check_code(resolved.recipe, run_code)
     check_start(resolved)
     if is_main():  # others may come when the first one has begun
         check_out(out, resume=resume)
@@ -96,7 +101,7 @@ def train(
 
     try:
         with ending_together():
-            result = train_run(resolved, out, resume=resume, data_dir=data_dir)
+            result = train_run(resolved, out, resume=resume, data_dir=data_dir, run_code=run_code)
     except KeyboardInterrupt:
         say(f"\nrlcr: interrupted; the same command with --resume continues {out}", file=sys.stderr)
         raise
@@ -111,7 +116,7 @@ def launch_config(
     ] = None,
 ) -> None:
     """A configuration for `accelerate launch`: how several GPUs share a run."""
-    from rlcr.runs.store import write_whole
+    from rlcr.runs.lines import write_whole
     from rlcr.training.launches import launch_config as text_of
 
     text = text_of(name)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rlcr.cli.reporting import Runs, TrainedOn, named_tasks
+from rlcr.terminal import say
 
 
 def view(
@@ -22,4 +23,4 @@ def view(
     from rlcr.report.live.watching import Watched
 
     watched = Watched(runs, named_tasks(trained_on))
-    serve(watched, port, ready=lambda url: print(f"{url} (Ctrl-C ends it)", flush=True))
+    serve(watched, port, ready=lambda url: say(f"{url} (Ctrl-C ends it)"))

@@ -19,6 +19,7 @@ import json
 import logging
 import math
 import shutil
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -30,8 +31,9 @@ from rlcr.confidence.texts import Part, check_part, read_part
 from rlcr.errors import RlcrError, nearest
 from rlcr.prompts import user_message
 from rlcr.runs.differences import differences
-from rlcr.runs.store import write_whole
-from rlcr.training.checkpoint import CHECKPOINTS, is_main, last_whole, mark_whole, processes
+from rlcr.runs.lines import object_of, write_object
+from rlcr.runs.store import LOCK, locked
+from rlcr.training.checkpoint import CHECKPOINTS, WholeCheckpoints, is_main, last_whole, processes
 
 log = logging.getLogger(__name__)
 
@@ -110,9 +112,21 @@ def train_classifier(
     plan = plan_of(rows, model, settings)
     if is_main():  # the others of one training would find what this one begins to write
         _check_out(out, plan, resume)
+    with locked(out) if is_main() else nullcontext():
+        if resume and (out / CLASSIFIER).exists():
+            return _finished(out, plan)
+        return _train(rows, model, out, settings, plan, resume)
+
+
+def _train(
+    rows: Rows, model: str, out: Path, settings: ClassifierSettings, plan: dict[str, Any], resume: bool
+) -> Trained:
+    from transformers import set_seed
+
+    set_seed(settings.seed)  # the head is drawn before the trainer sets the seed
     network, tokenizer = _load(model)
     if is_main():
-        write_whole(out / PLAN, json.dumps(plan, indent=2) + "\n")
+        write_object(out / PLAN, plan)
     encoded, cut = _encode(tokenizer, _texts(rows, settings.part), settings.max_tokens)
     held = folds_of(rows.questions, settings.held_out, settings.seed) == 0
     learning, stopping = (np.flatnonzero(which & rows.scored) for which in (~held, held))
@@ -155,15 +169,25 @@ def check_plan(folder: Path, stored: Any, plan: dict[str, Any]) -> None:
 
 
 def _check_out(out: Path, plan: dict[str, Any], resume: bool) -> None:
-    if not out.exists() or not any(out.iterdir()):
+    if not out.exists() or not any(path.name != LOCK for path in out.iterdir()):
         return
-    if (out / CLASSIFIER).exists() or not resume:
-        raise RlcrError(f"{out}: not empty; choose another --out" + ("" if resume else ", or --resume"))
+    if not resume:
+        raise RlcrError(f"{out}: not empty; choose another --out, or --resume")
+    if (out / CLASSIFIER).exists():
+        check_plan(out, read_classifier(out), plan)
+        return
     try:
-        stored = json.loads((out / PLAN).read_text(encoding="utf-8"))
+        stored = object_of((out / PLAN).read_bytes())
     except (OSError, ValueError):
         raise RlcrError(f"{out}: no training to resume (no {PLAN}); choose another --out") from None
     check_plan(out, stored, plan)
+
+
+def _finished(out: Path, plan: dict[str, Any]) -> Trained:
+    """What came of a training that had ended, but for what a kill may have kept it from removing."""
+    description = read_classifier(out)
+    _remove_beginnings(out)
+    return Trained(out, description["training"], description["held_out"], description["cut"])
 
 
 def _texts(rows: Rows, part: Part) -> list[str]:
@@ -173,7 +197,7 @@ def _texts(rows: Rows, part: Part) -> list[str]:
 
 def _load(model: str) -> tuple[Any, Any]:
     """The network with a scalar head, from any causal checkpoint or a classifier's own folder."""
-    from rlcr.sample.loading import load_tokenizer
+    from rlcr.sample.loading import ONLY_DATA, load_tokenizer
 
     tokenizer = load_tokenizer(model)
     import torch
@@ -186,7 +210,9 @@ def _load(model: str) -> tuple[Any, Any]:
     level = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # it warns of the new head, which is what we want
     try:
-        network = AutoModelForSequenceClassification.from_pretrained(model, num_labels=1, dtype=torch.float32)
+        network = AutoModelForSequenceClassification.from_pretrained(
+            model, num_labels=1, dtype=torch.float32, **ONLY_DATA
+        )
     except Exception as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise RlcrError(f"{model}: cannot be made a classifier: {line}") from error
@@ -236,11 +262,29 @@ def loss_of(loss: Loss, logits: Any, labels: Any) -> Any:
 def _trainer(
     network: Any, tokenizer: Any, parts: list[_Examples], settings: ClassifierSettings, folder: Path
 ) -> Any:
+    import torch
     from transformers import DataCollatorWithPadding, EarlyStoppingCallback, Trainer, TrainingArguments
+    from transformers.trainer_pt_utils import LengthGroupedSampler
 
     from rlcr.sample.loading import find_device
 
-    class ClassifierTrainer(Trainer):
+    class ByLength(LengthGroupedSampler):
+        """An order that depends on seed and epoch alone, so that a resumed training draws the same."""
+
+        epoch = 0
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+        def __iter__(self) -> Any:
+            drawn = np.random.SeedSequence([settings.seed % 2**32, self.epoch]).generate_state(1)[0]
+            self.generator = torch.Generator().manual_seed(int(drawn))
+            return super().__iter__()
+
+    class ClassifierTrainer(WholeCheckpoints, Trainer):
+        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+            return ByLength(settings.batch, lengths=[len(row) for row in parts[0].ids])
+
         def compute_loss(
             self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
         ) -> Any:
@@ -265,12 +309,10 @@ def _trainer(
         learning_rate=settings.lr,
         lr_scheduler_type="cosine",
         warmup_steps=settings.warmup,
-        train_sampling_strategy="group_by_length",
         eval_strategy="steps",
         eval_steps=steps,
         save_strategy="steps",
         save_steps=steps,
-        save_total_limit=2,
         load_best_model_at_end=True,
         metric_for_best_model="brier",
         greater_is_better=False,
@@ -289,7 +331,7 @@ def _trainer(
         eval_dataset=parts[1],  # pyright: ignore[reportArgumentType]
         data_collator=DataCollatorWithPadding(tokenizer),
         compute_metrics=brier,
-        callbacks=[EarlyStoppingCallback(early_stopping_patience=settings.patience), mark_whole()],
+        callbacks=[EarlyStoppingCallback(early_stopping_patience=settings.patience)],
     )
     # Else the Trainer takes our mean over a micro-batch for one over the batch, and adds such means up.
     trainer.model_accepts_loss_kwargs = False
@@ -316,9 +358,14 @@ def _save(trainer: Any, tokenizer: Any, result: Trained, rows: Rows, plan: dict[
         "cut": result.cut,
         "questions": sorted(set(rows.questions)),
     }
-    write_whole(result.folder / CLASSIFIER, json.dumps(description) + "\n")
-    (result.folder / PLAN).unlink(missing_ok=True)
-    shutil.rmtree(result.folder / CHECKPOINTS, ignore_errors=True)
+    write_object(result.folder / CLASSIFIER, description)
+    _remove_beginnings(result.folder)
+
+
+def _remove_beginnings(folder: Path) -> None:
+    """What only an unfinished training needs."""
+    (folder / PLAN).unlink(missing_ok=True)
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
 
 
 # --- using it ---------------------------------------------------------------------------------------
@@ -331,7 +378,7 @@ def read_classifier(folder: Path) -> dict[str, Any]:
     """What is known of a trained classifier."""
     path = folder / CLASSIFIER
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
+        description = object_of(path.read_bytes())
         ClassifierSettings(**description["settings"]).check_values()
     except FileNotFoundError:
         raise RlcrError(
@@ -339,7 +386,9 @@ def read_classifier(folder: Path) -> dict[str, Any]:
         ) from None
     except (ValueError, KeyError, TypeError, RlcrError):
         description = {}
-    if not isinstance(description.get("questions"), list) or any(name not in description for name in _COPIED):
+    if not isinstance(description.get("questions"), list) or any(
+        name not in description for name in (*_COPIED, "cut")
+    ):
         raise RlcrError(f"{path}: not what a training wrote; train the classifier again")
     return description
 

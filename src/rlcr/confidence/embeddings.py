@@ -18,9 +18,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import secrets
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -32,10 +32,10 @@ from rlcr.confidence.rows import Rows
 from rlcr.confidence.texts import read_part
 from rlcr.engine.batches import Sample, cut_shared
 from rlcr.errors import RlcrError
-from rlcr.files import writing
+from rlcr.files import file_sha256, partial_of, writing
 from rlcr.prompts import Prompt, messages
 from rlcr.runs.columns import COLUMNS
-from rlcr.runs.store import write_whole
+from rlcr.runs.lines import read_object, write_object
 
 log = logging.getLogger(__name__)
 
@@ -110,8 +110,13 @@ def embed_run(
         with _mapped(path, (len(sequences), hidden)) as values:
             tokens = embed(sampler.model, sequences, chosen, values, token_budget, progress)
             description = {"model": place, "weights": sampler.fingerprint, "layer": chosen, "tokens": tokens}
-            write_whole(path.with_suffix(".json"), json.dumps(description, indent=2) + "\n")
-    description = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            with writing(path):
+                values.flush()
+            hashed = {"sha256": file_sha256([Path(str(values.filename))])}
+            write_object(path.with_suffix(".json"), description | hashed)
+    description = read_object(path.with_suffix(".json"), f"remove {path}, and it is made again")
+    if file_sha256([path]) != description.get("sha256"):
+        raise RlcrError(f"{path}: damaged: not what {path.stem}.json says; remove it, and it is made again")
     return Embeddings(
         np.load(path, mmap_mode="r"), path, chosen, description["tokens"], sampler.fingerprint, checked=known
     )
@@ -148,19 +153,20 @@ def _tokenised(rows: Rows, sampler: Any) -> list[Sequence_]:
 
 
 @contextmanager
-def _mapped(path: Path, shape: tuple[int, int]) -> Iterator[np.ndarray]:
+def _mapped(path: Path, shape: tuple[int, int]) -> Iterator[np.memmap]:
     """A new .npy file as an array that is written through; it has its name only once it is whole."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        values = np.lib.format.open_memmap(partial, "w+", np.float32, shape)
-    try:
+    with ExitStack() as held:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = held.enter_context(partial_of(path, lambda place: place.touch(exist_ok=False)))
+            values = np.lib.format.open_memmap(partial, "w+", np.float32, shape)
+            if hasattr(os, "posix_fallocate"):  # a full disk would end the process when it is written through
+                with open(partial, "rb+") as file:
+                    os.posix_fallocate(file.fileno(), 0, partial.stat().st_size)
         yield values
         with writing(path):
             values.flush()
             partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def embed(

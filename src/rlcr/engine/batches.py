@@ -54,6 +54,8 @@ class Sample:
     weight: float = 0.0
     """What each counted token's loss is multiplied by."""
     choice: Choice | None = None
+    sampled_T: NDArray[np.float64] | None = None
+    """The log-probabilities by which its tokens were drawn, NaN where unknown; None where none is known."""
 
     @property
     def counted(self) -> int:

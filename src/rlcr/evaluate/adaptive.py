@@ -10,7 +10,6 @@ takes no gold, and neither does stopping.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -26,6 +25,7 @@ from rlcr.many.pool import make_pool, pools_of
 from rlcr.many.stopping import Rule, final_votes
 from rlcr.metrics.bootstrap import question_weights, ratio
 from rlcr.problem import Problem
+from rlcr.runs.lines import read_object
 from rlcr.runs.record import Key
 from rlcr.runs.stamps import stamp, write_derived
 from rlcr.runs.store import ADAPTIVE, Run, open_run
@@ -117,7 +117,7 @@ def write_adaptive(run: Run) -> dict[str, Any]:
 
 def adaptive_lines(folder: Path) -> list[str]:
     """The outcome of an adaptive run, one line a task. Its table of results is of the first round alone."""
-    measured = json.loads((folder / ADAPTIVE).read_text(encoding="utf-8"))
+    measured = read_object(folder / ADAPTIVE, f"`rlcr rescore {folder}` writes it again")
     lines = []
     for task, votes in measured["tasks"].items():
         right = votes["accuracy"]["value"]

@@ -13,7 +13,8 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.results import load_results
-from rlcr.runs.store import RUN, Run, json_line, open_run, write_whole
+from rlcr.runs.lines import json_line, write_whole
+from rlcr.runs.store import RUN, Run, open_run
 
 _METRICS = ("accuracy", "auroc", "brier", "ece")
 _NAMES = {"accuracy": "acc"}

@@ -7,7 +7,7 @@ compares both sides as what they mean. ``paper`` reads and compares as the autho
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from rlcr.evaluate.methods import read_forced_answer, read_forced_confidence
@@ -19,14 +19,17 @@ from rlcr.verify import Grading, Verdict, Verifier, is_wrapped, of_responses, ve
 
 
 def grade(
-    completions: Sequence[Sampled], problems: Sequence[Problem], grading: Grading, judge: Verifier | None
+    completions: Sequence[Sampled],
+    problems: Sequence[Problem],
+    grading: Grading,
+    judge: Verifier | None,
+    own: Mapping[str, Verifier] | None = None,
 ) -> list[Record]:
     """Read and verify completions, each an answer to the problem at its place."""
     readings = [read_completion(completion, grading) for completion in completions]
     answers = [answer for _, answer, _ in readings]
-    verdicts = of_responses(
-        [response for response, _, _ in readings], verify(problems, answers, grading=grading, judge=judge)
-    )
+    said = verify(problems, answers, grading=grading, judge=judge, own=own)
+    verdicts = of_responses([response for response, _, _ in readings], said)
     return [
         _record(completion, grading, reading, verdict, problem)
         for completion, problem, reading, verdict in zip(

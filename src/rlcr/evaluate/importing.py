@@ -24,13 +24,15 @@ from rlcr.evaluate.grade import grade
 from rlcr.evaluate.results import Results
 from rlcr.problem import Problem
 from rlcr.response import get_format
+from rlcr.runs.lines import json_line, sealed, write_whole
 from rlcr.runs.record import Sampled, to_line
-from rlcr.runs.store import CONFIDENCES, PROBLEMS, check_new, create_run, json_line, new_folder, write_whole
+from rlcr.runs.store import CONFIDENCES, PROBLEMS, check_new, create_run, new_folder
 from rlcr.runs.versions import run_facts
 from rlcr.tasks import write_problems
 from rlcr.tasks.plumbing.choices import letter_and_text
 from rlcr.tasks.plumbing.extras import kept
 from rlcr.tasks.plumbing.options import Options, TwoWays, options_of, read_golds
+from rlcr.tasks.plumbing.problem_files import sha256 as problems_sha256
 from rlcr.tasks.plumbing.source import cell
 from rlcr.tasks.plumbing.tables import Row, as_confidence, as_correct, check_percent, read_rows
 from rlcr.verify import Grading, get_verifier
@@ -115,9 +117,9 @@ def import_run(
     if columns.percent and columns.confidence:
         check_percent((one.confidence for one in given), path, columns.confidence)
     with new_folder(out) as folder:
-        run = create_run(
-            folder, settings, {"grading": grading, "verifier": None, "judge": None}, run_facts(_PACKAGES)
-        )
+        graded = {"grading": grading, "verifier": None, "judge": None}
+        digest = problems_sha256(problems.values())
+        run = create_run(folder, settings, graded, run_facts(_PACKAGES), problems_sha256=digest)
         write_problems(folder / PROBLEMS, problems.values())
         write_whole(run.records_path, _lines(raw, problems, given, columns, grading))
         return write_results(run)
@@ -224,7 +226,7 @@ def _lines(
                 record = replace(record, verdict=outcome, reason=reason, verifier="the table")
             if columns.confidence:
                 record = replace(record, confidence=said.confidence)
-            yield to_line(record)
+            yield sealed(to_line(record))
 
 
 def _settings(

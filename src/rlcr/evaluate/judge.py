@@ -18,7 +18,7 @@ from typing import Any
 
 from rlcr.files import cache_folder, writing
 from rlcr.problem import Problem
-from rlcr.runs.store import Appender
+from rlcr.runs.lines import Appender, cells_of
 from rlcr.sample import Refused, Request, Sampler, Sampling
 from rlcr.sample.refusals import confirm
 from rlcr.verify import Verifier, make_judge
@@ -84,11 +84,11 @@ def _request(key: str, prompt: Sequence[Message]) -> Request:
 
 
 def _remembered(path: Path) -> Iterator[tuple[str, str]]:
-    """The whole lines of a memory. One that a crash cut short is passed over, and so is what it ran into."""
-    with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as file:
+    """The whole lines of a memory. A damaged one is passed over, and so is one that a crash cut short."""
+    with suppress(FileNotFoundError), open(path, "rb") as file:
         for line in file:
-            with suppress(ValueError, KeyError, TypeError):
-                entry = json.loads(line)
+            with suppress(ValueError, KeyError):
+                entry, _ = cells_of(line)
                 yield entry["key"], entry["reply"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from rlcr.metrics.tables import (
     text_headings,
 )
 from rlcr.runs.columns import VERBALISED, held_confidences, read_column
+from rlcr.runs.lines import read_object
 from rlcr.runs.record import Key, Record
 from rlcr.runs.stamps import records_hash, why_stale
 from rlcr.runs.store import CONFIDENCES, RESULTS, Run, open_run
@@ -366,13 +366,11 @@ def load_results(folder: Path) -> dict[str, Any]:
     """The results that a finished run wrote; an error where its records have changed since."""
     path = folder / RESULTS
     try:
-        results = json.loads(path.read_text(encoding="utf-8"))
+        results = read_object(path, f"`rlcr rescore {folder}` writes it again")
     except FileNotFoundError:
         raise RlcrError(
             f"{folder}: has no {RESULTS}; finish it with --resume, or `rlcr rescore` it"
         ) from None
-    except ValueError:
-        raise RlcrError(f"{path}: not whole JSON; `rlcr rescore {folder}` writes it again") from None
     if why := why_stale(folder, results, records_hash(open_run(folder))):
         raise RlcrError(f"{path}: stale: {why}; `rlcr rescore {folder}` writes it again")
     return results

@@ -26,6 +26,7 @@ from rlcr.metrics.tables import latex, markdown
 from rlcr.problem import Problem
 from rlcr.runs.columns import column_files, fresh_columns, stamp_columns
 from rlcr.runs.differences import check_same
+from rlcr.runs.lines import sealed, write_whole
 from rlcr.runs.record import to_line
 from rlcr.runs.stamps import stale_files, write_derived
 from rlcr.runs.store import (
@@ -40,12 +41,12 @@ from rlcr.runs.store import (
     locked,
     open_run,
     resume_run,
-    write_whole,
 )
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Sampler
 from rlcr.sample.opening import Access, Stored, Typed, check_access, open_sampler
 from rlcr.tasks import TaskSet, load_at_most, named_apart, write_problems
+from rlcr.tasks.plumbing.problem_files import sha256 as problems_sha256
 from rlcr.tasks.plumbing.take import check_ids
 from rlcr.verify import Grading, Verifier
 
@@ -66,20 +67,22 @@ def evaluate(
     sampler: Sampler | None = None,
     task_sets: Sequence[TaskSet] | None = None,
     watch: Callable[[int, int], Watch] | None = None,
+    own: Mapping[str, Verifier] | None = None,
 ) -> Results:
     """Evaluate a model and write its run folder.
 
     ``access`` says how to reach the model; a ``sampler`` is used instead of opening ``settings.model``, and
     ``task_sets`` instead of loading ``settings.tasks``. With ``resume`` an interrupted run is continued;
     completions that failed are asked for again only with ``retry_failed``. ``watch(done, total)`` makes the
-    observer of the run, such as :class:`rlcr.evaluate.progress.RunProgress`.
+    observer of the run, such as :class:`rlcr.evaluate.progress.RunProgress`. ``own`` are verifiers of yours,
+    by the names that the problems have for them (:mod:`rlcr.verify.own`).
     """
     if retry_failed and not resume:
         raise RlcrError("--retry-failed is for a run that is there: give --resume as well")
     asked = Asked.of(settings, access or Access())
     models = _Models(Typed(settings.model), Typed(settings.judge) if settings.judge else None, sampler)
     begun = open_run(Path(out)) if resume else None
-    return _evaluate(asked, Path(out), models, begun, retry_failed, data_dir, task_sets, watch)
+    return _evaluate(asked, Path(out), models, begun, retry_failed, data_dir, task_sets, watch, own)
 
 
 def continue_run(
@@ -125,6 +128,7 @@ def _evaluate(
     data_dir: Path | str | None,
     task_sets: Sequence[TaskSet] | None,
     watch: Callable[[int, int], Watch] | None,
+    own: Mapping[str, Verifier] | None = None,
 ) -> Results:
     """Everything that can be refused is refused before data is loaded, and the rest before the model is."""
     settings = asked.settings
@@ -158,7 +162,7 @@ def _evaluate(
     graded = _graded_by(settings.grading, settings.verifier, settings.judge, judging)
     resolved |= graded | {"model_name": sampler.name, "model_weights": sampler.fingerprint}
     with locked(out):
-        run = resume_run(out, resolved) if begun else create_run(out, resolved, graded, run_facts(_PACKAGES))
+        run = resume_run(out, resolved) if begun else _create(out, resolved, graded, problems)
         if not (out / PROBLEMS).exists():
             write_problems(out / PROBLEMS, problems)
         retry = run.failed if retry_failed else {}
@@ -171,6 +175,7 @@ def _evaluate(
                 samples=settings.samples,
                 grading=settings.grading,
                 judge=open_judge(judging) if judging else None,
+                own=own,
                 task_of={problem.id: task.task for task in task_sets for problem in task.problems},
             )
             if rule := settings.rule():
@@ -178,6 +183,10 @@ def _evaluate(
             else:
                 run_stages(evaluation, sampler, run, watch, retry=retry)
         return write_results(run)
+
+
+def _create(out: Path, settings: dict[str, Any], graded: dict[str, Any], problems: list[Problem]) -> Run:
+    return create_run(out, settings, graded, run_facts(_PACKAGES), problems_sha256=problems_sha256(problems))
 
 
 def rescore(
@@ -198,6 +207,7 @@ def rescore(
     if not run.graded:
         raise RlcrError(f"{folder}: nothing in it was ever graded: it is not a run of `rlcr eval`")
     with locked(run.folder):
+        run = open_run(run.folder)  # as nobody changes it now
         run.check_finished()
         how: Grading = grading or run.graded["grading"]
         verifier = verifier or run.graded["verifier"]
@@ -212,8 +222,8 @@ def rescore(
             raise _no_judge()
         judging = open_sampler(named) if needs_judge and named else None
         lines = _regraded(run, problems, how, open_judge(judging) if judging else None)
-        write_whole(run.records_path, lines)
-        return write_results(run.regraded(_graded_by(how, verifier, named.model if named else None, judging)))
+        graded = _graded_by(how, verifier, named.model if named else None, judging)
+        return write_results(run.regrade(lines, graded))
 
 
 def _regraded(
@@ -228,7 +238,7 @@ def _regraded(
         if run.settings.get(CONFIDENCES):
             pairs = zip(graded, batch, strict=True)
             graded = [replace(now, confidence=before.confidence) for now, before in pairs]
-        yield "".join(map(to_line, graded))
+        yield "".join(sealed(to_line(record)) for record in graded)
 
 
 def write_results(run: Run) -> Results:

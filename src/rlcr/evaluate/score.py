@@ -20,8 +20,8 @@ from rlcr.files import new_file
 from rlcr.metrics.measurement import GradedSamples, Measurement
 from rlcr.problem import Problem, as_texts
 from rlcr.response import get_format
+from rlcr.runs.lines import json_line
 from rlcr.runs.record import Record, Sampled
-from rlcr.runs.store import json_line
 from rlcr.tasks.plumbing.options import Options, named_option, options_of
 from rlcr.tasks.plumbing.tables import Progress, Row, read_rows
 from rlcr.verify import Grading, get_verifier

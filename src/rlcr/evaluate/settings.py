@@ -12,6 +12,7 @@ from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.methods import METHODS, Method, get_method, stored_method
+from rlcr.files import file_sha256
 from rlcr.many.stopping import Rule
 from rlcr.prompts import Prompt, load_prompt
 from rlcr.runs.differences import check_same
@@ -171,5 +172,11 @@ def kept_tasks(run: Run) -> list[TaskSet] | None:
     """The tasks of a run from the problems that it keeps; None where it was stopped before it kept any."""
     if not (run.folder / PROBLEMS).exists():
         return None
-    problems = iter(read_problems(run.folder / PROBLEMS))
+    path = run.folder / PROBLEMS
+    if run.problems_sha256 and file_sha256([path]) != run.problems_sha256:
+        raise RlcrError(
+            f"{path}: edited or damaged: not the problems that the run began with; put them back, or remove"
+            " the file to take them from their data again"
+        )
+    problems = iter(read_problems(path))
     return [TaskSet.restored(task, islice(problems, task["size"])) for task in run.settings["tasks"].values()]

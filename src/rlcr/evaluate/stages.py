@@ -39,8 +39,9 @@ from rlcr.evaluate.progress import Watch
 from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, messages
 from rlcr.response import Response
+from rlcr.runs.lines import Appender
 from rlcr.runs.record import Key, Sampled
-from rlcr.runs.store import FAILED, UNFINISHED, Appender, Run
+from rlcr.runs.store import FAILED, UNFINISHED, Run
 from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampler, Sampling, stretches
 from rlcr.sample.refusals import confirm
 from rlcr.verify import Grading, Verifier
@@ -66,6 +67,8 @@ class Evaluation:
     """The number of samples after each round of questions to a server; none is one round with all of them."""
     grading: Grading = "strict"
     judge: Verifier | None = None
+    own: Mapping[str, Verifier] | None = None
+    """Verifiers of the user, by their names."""
     task_of: Mapping[str, str] = field(default_factory=dict)
     """The task of each problem, by its id."""
 
@@ -338,7 +341,8 @@ class _Session:
         ready, self._ready = self._ready, []
         raw = [_sampled(draft, self._evaluation) for draft in ready]
         problems = [draft.problem for draft in ready]
-        records = grade(raw, problems, self._evaluation.grading, self._evaluation.judge)
+        how = self._evaluation
+        records = grade(raw, problems, how.grading, how.judge, how.own)
         self._records.write(records)
         self._done |= {draft.key for draft in ready}
         if self._watch and records:
@@ -352,7 +356,7 @@ class _Session:
             if reply["stage"] == "response":
                 stored = reply["draft"] | {"token_ids": array("i", reply["draft"]["token_ids"])}
                 drafts[key] = _Draft(self._problems[key[0]], key[1], **stored)
-            else:
+            elif key in drafts:  # else its response was damaged, and is sampled again
                 drafts[key].tokens += reply["tokens"]
                 drafts[key].answer_logprobs = reply["answer_logprobs"]
                 setattr(drafts[key], f"forced_{reply['stage']}", reply["text"])

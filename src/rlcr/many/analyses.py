@@ -14,7 +14,6 @@ the model refuses; the same command asks for them again. What the means are wort
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,9 +26,10 @@ from rlcr.errors import RlcrError
 from rlcr.many.ensembling import measure_analyses
 from rlcr.prompts import Prompt, messages
 from rlcr.response import get_format, parse
+from rlcr.runs.lines import Appender, mend, read_lines, read_object, write_object
 from rlcr.runs.record import Sampled
 from rlcr.runs.stamps import stamp, write_derived
-from rlcr.runs.store import RUN, Appender, Key, Run, drop_torn_line, locked, open_run, read_lines, write_whole
+from rlcr.runs.store import RUN, Key, Run, locked, open_run
 from rlcr.sample import Completion, Refused, Request, Sampler, Sampling, stretches
 from rlcr.sample.opening import Access, Stored, Typed, open_sampler
 from rlcr.sample.refusals import confirm
@@ -38,6 +38,7 @@ from rlcr.tasks.plumbing.tables import Progress
 log = logging.getLogger(__name__)
 
 ANALYSES, SETTINGS = "analyses.jsonl", "analyses.json"
+_ADVICE = "`rlcr analyses` drops it and asks again"
 #: Of analyses where the run itself was greedy: those that are all the same say nothing.
 TEMPERATURE = 0.7
 _ENDING = re.compile(r"</answer>(?:\s*<(?:analysis|confidence)>)?")
@@ -78,7 +79,7 @@ def sample_analyses(
     with locked(folder):
         before = _stored(run)
         settings = _settings(run, ask, before.get("settings"))
-        drop_torn_line(folder / ANALYSES)
+        mend(folder / ANALYSES, "dropped: that analysis is asked for again")
         begun, lost = _begun(run, settings["answers"])
         missing = _missing(run, begun, settings)
         refused = 0
@@ -88,7 +89,7 @@ def sample_analyses(
             sampler = sampler or open_sampler(Typed(model) if model else stored, access or access_of(folder))
             _check_model(run, sampler)
             # The measurements of earlier analyses stay until there are new ones.
-            write_whole(folder / SETTINGS, json.dumps(before | {"settings": settings}, indent=1) + "\n")
+            write_object(folder / SETTINGS, before | {"settings": settings})
             refused = _sample(run, begun, settings, sampler, progress)
         made_from = stamp(run, [ANALYSES])
         measured = {"settings": settings, **measure_analyses(run, read_analyses(run))}
@@ -101,7 +102,7 @@ def sample_analyses(
 def read_analyses(run: Run) -> dict[Key, list[float | None]]:
     """The confidences of all analyses of each response that has any."""
     confidences: dict[Key, dict[int, float | None]] = {}
-    for line in read_lines(run.folder / ANALYSES):
+    for line in read_lines(run.folder / ANALYSES, _ADVICE):
         confidences.setdefault((line["id"], line["sample"]), {})[line["analysis"]] = line["confidence"]
     return {key: [by[k] for k in sorted(by)] for key, by in confidences.items()}
 
@@ -149,7 +150,7 @@ def _check_model(run: Run, sampler: Sampler) -> None:
 
 def _stored(run: Run) -> dict[str, Any]:
     path = run.folder / SETTINGS
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return read_object(path, "remove it; the analyses are kept") if path.exists() else {}
 
 
 def _settings(run: Run, ask: Ask, stored: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -195,7 +196,7 @@ def _missing(
 ) -> list[tuple[_Begun, list[int]]]:
     """The responses that lack analyses, and the numbers of these."""
     done: dict[Key, set[int]] = {}
-    for line in read_lines(run.folder / ANALYSES):
+    for line in read_lines(run.folder / ANALYSES, _ADVICE):
         done.setdefault((line["id"], line["sample"]), set()).add(line["analysis"])
     lacking = (
         (one, [k for k in range(settings["samples"]) if k not in done.get((one["id"], one["sample"]), ())])
@@ -238,7 +239,7 @@ def _sample(
 def _answered(run: Run, begun: Sequence[_Begun]) -> Request | None:
     """An analysis that the model has given, to ask for it again."""
     by_key = {(one["id"], one["sample"]): one for one in begun}
-    for line in read_lines(run.folder / ANALYSES):
+    for line in read_lines(run.folder / ANALYSES, _ADVICE):
         if one := by_key.get((line["id"], line["sample"])):
             return next(_requests(run, [(one, [line["analysis"]])]))
     return None

@@ -240,7 +240,7 @@ def _piped(cells: Sequence[str]) -> str:
 
 
 def _markdown(text: str, bold: bool = False) -> str:
-    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", " ".join(visible(text).split()))
+    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", visible(" ".join(text.split())))
     text = re.sub(r"&(?=#?\w+;)", "&amp;", text)
     # Brackets are those of intervals, unless they make a link.
     text = text if "](" in text else text.replace("\\[", "[").replace("\\]", "]")
@@ -290,7 +290,7 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def _latex(text: str, bold: bool = False) -> str:
-    text = "".join(_LATEX.get(c, c) for c in " ".join(visible(text).split()))
+    text = "".join(_LATEX.get(c, c) for c in visible(" ".join(text.split())))
     return rf"\textbf{{{text}}}" if bold else text
 
 
@@ -322,5 +322,5 @@ def csv_text(table: Table) -> str:
 
 def _plain(text: str) -> str:
     # A spreadsheet takes such a cell for a formula, some also behind spaces.
-    text = " ".join(visible(text).split()) if text != text.strip() or not text.isprintable() else text
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    formula = text.startswith(("\t", "\r", "\n")) or text.lstrip().startswith(("=", "+", "-", "@"))
+    return f"'{text}" if formula else "" if text == "n/a" else text

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any
 
 from rlcr.errors import RlcrError, need
 from rlcr.files import writing
-from rlcr.runs.store import RESULTS, open_run, write_whole
+from rlcr.runs.lines import write_whole
+from rlcr.runs.store import RESULTS, open_run
 from rlcr.runs.versions import run_facts
 from rlcr.tasks import write_problems
 from rlcr.tasks.arms import Arms

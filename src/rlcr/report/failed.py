@@ -9,8 +9,9 @@ from pathlib import Path
 from rlcr.errors import RlcrError
 from rlcr.report.fields import read_objects, sample_number
 from rlcr.report.rows import RecordColumns
+from rlcr.runs.lines import read_lines
 from rlcr.runs.record import Key
-from rlcr.runs.store import FAILED, UNFINISHED, read_lines
+from rlcr.runs.store import FAILED, UNFINISHED
 
 _AT_ONCE = 50_000
 
@@ -28,7 +29,7 @@ def count_failed(folder: Path, rows: RecordColumns, first: float, notes: list[st
             key = line["id"], line["sample"]
             if not key[1] >= first:
                 reasons[key] = str(line["reason"])
-    except (RlcrError, UnicodeDecodeError, KeyError, TypeError):
+    except (RlcrError, KeyError, TypeError):
         notes.append(f"{FAILED}: holds a line that is no failure; the rest of it is not counted")
     for key in rows.answered(reasons):
         del reasons[key]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.runs.lines import cells_of, object_of
 from rlcr.runs.record import CODES, UNSCORABLE
 
 
@@ -54,32 +54,29 @@ def mapping_of(value: Any) -> dict[str, Any]:
 def read_json(path: Path, notes: list[str], advice: str = "") -> dict[str, Any] | None:
     """The object of a JSON file. Without the file, or with another thing in it, None and a note."""
     try:
-        value = json.loads(path.read_bytes())
+        return object_of(path.read_bytes())
     except FileNotFoundError:
         where = path.name if not path.parent.name.startswith("update-") else f"{path.parent.name}/{path.name}"
         notes.append(f"no {where}" + (f": {advice}" if advice else ""))
         return None
-    except (ValueError, RecursionError):
-        value = None
+    except ValueError as error:
+        notes.append(f"{path.name} is left out: {error}")
+        return None
     except OSError as error:
         raise RlcrError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if not isinstance(value, dict):
-        notes.append(f"{path.name} is not a JSON object; left out")
-        return None
-    return value
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, int]]:
-    """Number, object (None where the line is no object) and offset of each line of a JSONL file."""
-    offset = 0
+    """Number, object (None where the line is damaged) and offset of each line of a JSONL file."""
+    offset, has = 0, False
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    value = json.loads(line)
-                except (ValueError, RecursionError):
+                    value, has = cells_of(line, has)
+                except ValueError:
                     value = None
-                yield number, value if isinstance(value, dict) else None, offset
+                yield number, value, offset
                 offset += len(line)
     except FileNotFoundError:
         return

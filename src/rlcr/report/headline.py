@@ -90,7 +90,8 @@ def apart(runs: Sequence[tuple[str, Told]]) -> str:
 def _alone(run: Told) -> str:
     if not run.has("accuracy"):
         return f"{run.label} has no answer that could be scored"
-    said = f"{run.label} is right in {run.values['accuracy']:.1%} of {run.answers:,} answers"
+    answers = "1 answer" if run.answers == 1 else f"{run.answers:,} answers"
+    said = f"{run.label} is right in {run.values['accuracy']:.1%} of {answers}"
     if not run.has("confidence", "ece"):
         return f"{said}; none of them states a confidence"
     confidence, accuracy = run.values["confidence"] or 0.0, run.values["accuracy"] or 0.0

@@ -26,7 +26,7 @@ _KEY_CURVES = ("Reward", "Accuracy", "ECE", "Confidence: mean")
 
 # column, title, axis label
 #: Shares, drawn from 0 to 1 always: a change of a thousandth should look like none.
-_SHARES = ("parts.format", "truncated", "well_formed")
+_SHARES = ("parts.format", "truncated", "well_formed", "mismatch_far")
 _CURVES = (
     ("reward", "Reward", "mean reward"),
     ("accuracy", "Accuracy", "accuracy"),
@@ -40,6 +40,9 @@ _CURVES = (
     ("truncated", "Cut off", "share cut off"),
     ("well_formed", "Well formed", "share well formed"),
     ("entropy", "Entropy", "nats per token"),
+    ("mismatch_mean", "Sampler and trainer apart: mean", "nats per token"),
+    ("mismatch_max", "Sampler and trainer apart: most", "nats"),
+    ("mismatch_far", "Sampler and trainer apart: far", "share of tokens above 0.1 nats"),
 )
 
 

@@ -17,7 +17,7 @@ from rlcr.errors import RlcrError
 from rlcr.report.fields import mapping_of, number_of, read_json, read_objects
 from rlcr.report.reading import EVALS, TRAINING, UPDATES
 from rlcr.report.trainings import planned_updates
-from rlcr.runs.record import FORMAT
+from rlcr.runs.record import READABLE
 from rlcr.runs.store import ADAPTIVE, FAILED, RECORDS, RESULTS, RUN, UNFINISHED, open_run
 
 QUICKSTART, CLASSIFIER, PLAN = "quickstart.json", "classifier.json", "plan.json"
@@ -82,7 +82,7 @@ Cells = tuple[str, str, str, str]
 
 def _run(folder: Path, facts: Mapping[str, Any]) -> Cells:
     settings = mapping_of(facts.get("settings"))
-    if facts.get("format") != FORMAT:
+    if facts.get("format") not in READABLE:
         return "run", f"of format {facts.get('format', 1)}, which this version does not read", "", ""
     kind = settings.get("kind")
     if kind in _WARM_UPS:

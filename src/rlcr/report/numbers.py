@@ -32,6 +32,7 @@ from rlcr.report.fields import UNSCORABLE, mapping_of, number_of
 from rlcr.report.naming import short_model
 from rlcr.report.pairs import Pairs, affordable
 from rlcr.report.reading import EvalRun
+from rlcr.report.rows import labels_of
 
 #: The metrics of every table, by their names in results.json, and what stands above them.
 METRICS = ("accuracy", "auroc", "brier", "ece", "expected_reward")
@@ -275,7 +276,7 @@ def _measured(run: EvalRun, tasks: Sequence[str], notes: list[str]) -> list[Esti
         correct, confidence, question = run.rows.scored([task])
         if len(correct):
             summaries[task] = metrics.summary(
-                correct, confidence, question=question.tolist(), resamples=resamples
+                correct, confidence, question=labels_of(question), resamples=resamples
             )
     if not summaries:
         return [Estimate(None, None, None, "nothing could be scored")] * len(METRICS)

@@ -20,7 +20,7 @@ from rlcr.report import charts, numbers, plots, samples
 from rlcr.report.reading import read_runs
 from rlcr.report.sections import Report, Section, Story, make_report
 from rlcr.report.shapes import PALETTE, Figure, data_of
-from rlcr.runs.store import write_whole
+from rlcr.runs.lines import write_whole
 
 __all__ = ["Report", "Section", "Story", "make_report", "render", "write_files", "write_report"]
 

@@ -6,7 +6,6 @@ holds nothing of a run is an error.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,8 +20,9 @@ from rlcr.report.fields import mapping_of, number_of, read_json, read_objects, t
 from rlcr.report.naming import labels, short_model, shown_path, without_folders
 from rlcr.report.rows import Floats, RecordColumns, RecordReader
 from rlcr.report.trainings import planned_updates, read_updates, training_warnings
+from rlcr.runs.lines import cells_of
 from rlcr.runs.stamps import DERIVED, why_stale
-from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN, check_format
+from rlcr.runs.store import ADAPTIVE, PROBLEMS, RECORDS, RESULTS, RUN, check_format, graded_now
 from rlcr.tasks import built_file, is_built_file
 
 TRAINING, UPDATES, EVALS = "training.json", "updates.jsonl", "evals"
@@ -79,7 +79,7 @@ class EvalRun:
         """The whole record of a row, from the file."""
         with open(self.folder / RECORDS, "rb") as file:
             file.seek(int(self.rows.offset[row]))
-            return json.loads(file.readline())
+            return cells_of(file.readline())[0]
 
     def problems(self, wanted: set[str]) -> dict[str, dict[str, Any]]:
         """The problems of these ids, as far as the run kept them."""
@@ -233,10 +233,11 @@ def _read_eval(folder: Path, label: str, reader_of: ReaderOf) -> EvalRun:
     advice = "finish the run with --resume, or `rlcr rescore` it"
     results = _results(read_json(folder / RESULTS, notes, advice))
     # "graded" holds what rescoring changed.
-    settings = mapping_of(run.get("settings")) | mapping_of(run.get("graded"))
+    graded = graded_now(folder, run)
+    settings = mapping_of(run.get("settings")) | graded
     settings = settings or mapping_of((results or {}).get("settings"))
     first = first_round(settings)
-    reader = reader_of(folder / RECORDS, mapping_of(run.get("graded")).get("grading"))
+    reader = reader_of(folder / RECORDS, graded.get("grading"))
     rows, records = reader.columns(first)
     notes += reader.notes()
     failed = count_failed(folder, rows, first, notes)

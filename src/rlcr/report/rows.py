@@ -7,7 +7,6 @@ again, and never a line that is not whole yet.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -22,6 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from rlcr.errors import RlcrError
 from rlcr.report.fields import UNSCORABLE, number_of, sample_number, share, verdict_code
+from rlcr.runs.lines import cells_of
 from rlcr.runs.record import Key
 from rlcr.runs.stamps import RecordsHash
 
@@ -94,6 +94,11 @@ class RecordColumns:
         return np.lexsort((self.sample, question[self.question], task[self.task]))
 
 
+def labels_of(question: Ints) -> list[int] | None:
+    """The questions that are drawn; None where each has one answer: rows are drawn then, in less memory."""
+    return question.tolist() if len(np.unique(question)) < len(question) else None
+
+
 def _ranks(names: tuple[str, ...]) -> Ints:
     """The place of each name among them all, sorted."""
     ranks = np.empty(len(names), np.int32)
@@ -122,6 +127,7 @@ class RecordReader:
         self._position = self._lines = 0
         self._file: tuple[int, int] | None = None
         self.unreadable, self.first_unreadable = 0, 0
+        self._has_checksums = False
 
     def __len__(self) -> int:
         return self._count
@@ -180,14 +186,10 @@ class RecordReader:
             offset, after = after, after + len(line) + 1
             self._lines += 1
             try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
-            if (
-                not isinstance(record, dict)
-                or not isinstance(record.get("id"), str)
-                or "verdict" not in record
-            ):
+                record, self._has_checksums = cells_of(line, self._has_checksums)
+            except ValueError:
+                record = {}
+            if not isinstance(record.get("id"), str) or "verdict" not in record:
                 self.unreadable += 1
                 self.first_unreadable = self.first_unreadable or self._lines
                 continue
@@ -225,8 +227,8 @@ class RecordReader:
         notes = [] if self.path.exists() else [f"no {name}: no figure of its confidences and no samples"]
         if self.unreadable:
             notes.append(
-                f"{name}: {self.unreadable:,} lines are not records (the first is line "
-                f"{self.first_unreadable}); left out"
+                f"{name}: {self.unreadable:,} lines are damaged (the first is line "
+                f"{self.first_unreadable}); left out, and `rlcr eval … --resume` makes them again"
             )
         return [*notes, f"{name} has no record yet"] if not notes and not self._count else notes
 

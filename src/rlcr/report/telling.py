@@ -14,7 +14,8 @@ from rlcr.report.curves import estimate_of
 from rlcr.report.headline import Told, Trained
 from rlcr.report.numbers import METRICS, Measured, basis_of, stored_of
 from rlcr.report.pairs import affordable
-from rlcr.report.reading import EvalRun, Floats, TrainingRun
+from rlcr.report.reading import EvalRun, TrainingRun
+from rlcr.report.rows import Floats, labels_of
 
 #: What of a training is told: column, and its name in the sentence.
 _MOVES = {"reward": "reward", "accuracy": "accuracy", "ece": "ECE"}
@@ -47,7 +48,9 @@ def _further(run: EvalRun, tasks: Sequence[str], name: str) -> Estimate:
     if len(tasks) > 1 or not len(correct) or np.isnan(confidence).all():
         return Estimate(None, None, None)
     resamples = min(200, affordable(len(correct)))
-    return metrics.summary(correct, confidence, question=question.tolist(), resamples=resamples).metrics[name]
+    return metrics.summary(correct, confidence, question=labels_of(question), resamples=resamples).metrics[
+        name
+    ]
 
 
 def trained_of(run: TrainingRun) -> Trained:

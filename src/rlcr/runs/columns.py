@@ -22,9 +22,10 @@ from typing import Any
 
 from rlcr.errors import RlcrError, nearest
 from rlcr.files import writing
+from rlcr.runs.lines import json_line, read_lines, read_object, sealed, write_object, write_whole
 from rlcr.runs.record import Key, Record
 from rlcr.runs.stamps import MADE_FROM, Stamp, records_hash, stamp, why_stale
-from rlcr.runs.store import COLUMNS, Run, json_line, open_run, read_lines, write_whole
+from rlcr.runs.store import COLUMNS, Run, open_run
 
 VERBALISED, ANSWER_PROBABILITY = "verbalised", "answer-probability"
 #: Columns that are in the records.
@@ -68,17 +69,14 @@ def read_column(run: Run | Path, name: str) -> Column:
 
 def _read(run: Run, name: str) -> Column:
     path, column = _path(run.folder, name), Column()
-    try:
-        for number, line in enumerate(read_lines(path), start=1):
-            value = line.get("confidence") if isinstance(line, dict) else None
-            if not isinstance(line, dict) or not _is_key(line) or not _is_confidence(value):
-                raise RlcrError(
-                    f'{path}, line {number}: expected {{"id", "sample", "confidence": 0 to 1 or null}},'
-                    f" found {json.dumps(line)[:60]}"
-                )
-            column[line["id"], line["sample"]] = value
-    except UnicodeDecodeError:
-        raise RlcrError(f"{path}: not UTF-8 text; {_again(run, name)}") from None
+    for number, line in enumerate(read_lines(path, _again(run, name)), start=1):
+        value = line.get("confidence")
+        if not _is_key(line) or not _is_confidence(value):
+            raise RlcrError(
+                f'{path}, line {number}: expected {{"id", "sample", "confidence": 0 to 1 or null}},'
+                f" found {json.dumps(line)[:60]}"
+            )
+        column[line["id"], line["sample"]] = value
     if len(column) != (lines := provenance(run, name).get("lines")):
         raise RlcrError(f"{path}: {len(column):,} lines, where {lines} were written; {_again(run, name)}")
     return column
@@ -91,14 +89,9 @@ def provenance(run: Run | Path, name: str) -> dict[str, Any]:
         return {"source": name, "cost": {"passes": 0, "tokens": 0}}
     path = _path(run.folder, name).with_suffix(".json")
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        return read_object(path, "make the column again")
     except FileNotFoundError:
         return {"source": "unknown", "cost": {}}
-    except ValueError:
-        stored = None
-    if not isinstance(stored, dict):
-        raise RlcrError(f"{path}: not a JSON object; make the column again")
-    return stored
 
 
 def write_column(
@@ -133,7 +126,7 @@ def write_column(
     # A column is there when its lines are: those of an older one must not stand beside the new provenance.
     with writing(path):
         path.unlink(missing_ok=True)
-    write_whole(path.with_suffix(".json"), json.dumps({**origin, **counted}, indent=2) + "\n")
+    write_object(path.with_suffix(".json"), {**origin, **counted})
     write_whole(path, _lines(values))
     return path
 
@@ -210,4 +203,4 @@ def _is_confidence(value: Any) -> bool:
 
 def _lines(values: Mapping[Key, float | None]) -> Iterator[str]:
     for (name, sample), value in values.items():
-        yield json_line({"id": name, "sample": sample, "confidence": value})
+        yield sealed(json_line({"id": name, "sample": sample, "confidence": value}))

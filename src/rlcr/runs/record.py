@@ -16,8 +16,10 @@ from typing import Any
 from rlcr.metrics.likelihood import response_likelihood
 from rlcr.verify.verdict import Outcome
 
-#: The version of the format of a run folder, in its run.json. Another one is refused.
-FORMAT = 2
+#: The version of the format of a run folder, in its run.json.
+FORMAT = 3
+#: Those that can be read; others are refused. Format 2 had no checksums.
+READABLE = (2, 3)
 
 #: Identifies a completion: problem and number of the sample.
 Key = tuple[str, int]

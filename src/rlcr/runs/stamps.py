@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
-from rlcr.runs.store import ADAPTIVE, COLUMNS, COMPARISON, RESULTS, Run, write_whole
+from rlcr.runs.lines import object_of, write_object
+from rlcr.runs.store import ADAPTIVE, COLUMNS, COMPARISON, RESULTS, Run
 
 MADE_FROM = "made_from"
 #: The files that may be stale, with the command that makes each again.
@@ -71,7 +72,7 @@ def write_derived(
 ) -> None:
     """Write a derived file with the stamp of what it was made from, ``without`` what was left out of it."""
     made_from = {file: digest for file, digest in made_from.items() if file not in set(without)}
-    write_whole(run.folder / name, json.dumps({**contents, MADE_FROM: made_from}, indent=1) + "\n")
+    write_object(run.folder / name, {**contents, MADE_FROM: made_from})
 
 
 def why_stale(folder: Path, contents: Mapping[str, Any], records: str) -> str | None:
@@ -114,10 +115,9 @@ def _why_stale(folder: Path, contents: Mapping[str, Any], records: str, seen: fr
 
 def _contents(path: Path) -> Mapping[str, Any]:
     try:
-        contents = json.loads(path.read_bytes())
+        return object_of(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return contents if isinstance(contents, dict) else {}
 
 
 def _file_hash(folder: Path, name: str) -> str:

@@ -8,32 +8,32 @@
     unfinished.jsonl   replies of completions that still wait for a forced continuation
     adaptive.json      of a run with as many samples as each question needs: written when it is finished
 
-Lines are appended whole. A line that a crash cut short is dropped when the run is resumed, and its
-completion is sampled again. A process that writes to a run holds its lock (``.lock``) until it ends.
+Lines are appended whole, each with a checksum (:mod:`rlcr.runs.lines`). A line that a crash cut short is
+dropped when the run is resumed, and so is a damaged one, which is named; its completion is sampled again. A
+process that writes to a run holds its lock (``.lock``) until it ends.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import logging
-import mmap
-import os
 import re
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rlcr.errors import RlcrError
-from rlcr.files import new_file, writing
+from rlcr.files import file_sha256, new_file, partial_of, writing
 from rlcr.problem import Problem
 from rlcr.runs.differences import check_same
-from rlcr.runs.record import FORMAT, Key, Record, from_cells, to_line
+from rlcr.runs.lines import mend, read_lines, read_object, write_object
+from rlcr.runs.record import FORMAT, READABLE, Key, Record, from_cells
 from rlcr.tasks import read_problems
 
 log = logging.getLogger(__name__)
@@ -62,6 +62,8 @@ class Run:
     """What the run began with, and can be resumed with."""
     graded: dict[str, Any]
     """How its records are graded now, which rescoring changes."""
+    problems_sha256: str = ""
+    """The hash of its problems, where it is known."""
 
     @property
     def described(self) -> dict[str, Any]:
@@ -75,7 +77,11 @@ class Run:
 
     def problems(self, verifier: str | None = None) -> dict[str, Problem]:
         """The problems by their ids, with the verifier that their records are graded by, or another one."""
-        problems = {problem.id: problem for problem in read_problems(self.folder / PROBLEMS)}
+        path = self.folder / PROBLEMS
+        if self.problems_sha256 and file_sha256([path]) != self.problems_sha256:
+            # Not refused: a gold that was mended by hand is graded by, on purpose.
+            log.warning("%s: edited or damaged: not the problems that the run began with", path)
+        problems = {problem.id: problem for problem in read_problems(path)}
         if verifier := verifier or self.graded.get("verifier"):
             return {name: replace(problem, verifier=verifier) for name, problem in problems.items()}
         return problems
@@ -86,12 +92,23 @@ class Run:
         return self.folder / RECORDS
 
     def records(self) -> Iterator[Record]:
-        """Every finished completion."""
-        for number, cells in enumerate(read_lines(self.records_path), start=1):
+        """Every finished completion. A damaged line, or one that stands there twice, is an error."""
+        path, advice, seen = self.records_path, self._mending(), set[Key]()
+        for number, cells in enumerate(read_lines(path, advice), start=1):
             try:
-                yield from_cells(cells)
+                record = from_cells(cells)
             except ValueError as error:
-                raise RlcrError(f"{self.records_path}, line {number}: {error}") from None
+                raise RlcrError(f"{path}, line {number}: {error}; {advice}") from None
+            if record.key in seen:
+                raise RlcrError(f"{path}, line {number}: {record.key} is there already; {advice}")
+            seen.add(record.key)
+            yield record
+
+    def _mending(self) -> str:
+        """What to do about a damaged line."""
+        if self.settings.get("method") == "imported":
+            return "import the completions again"
+        return f"{self.resume_command()} drops it and makes the completion again"
 
     def independent_records(self) -> Iterator[Record]:
         """The completions that do not depend on what others said: of an adaptive run, its first round.
@@ -115,7 +132,9 @@ class Run:
 
     def failures(self) -> dict[Key, dict[str, Any]]:
         """The completions that failed and were not made later, as the file has them now."""
-        failed = {(line["id"], line["sample"]): line for line in read_lines(self.folder / FAILED)}
+        failed = {
+            (line["id"], line["sample"]): line for line in read_lines(self.folder / FAILED, self._mending())
+        }
         if failed:
             for key, _ in _keyed_lines(self.records_path):
                 failed.pop(key, None)
@@ -160,61 +179,62 @@ class Run:
         server = f" --model {model}" if model.startswith(("http://", "https://")) else ""
         return f"`rlcr eval --out {self.folder} --resume{server}`"
 
-    def regraded(self, graded: dict[str, Any]) -> Run:
-        """Note that the records are graded in another way now."""
-        path = self.folder / RUN
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        write_whole(path, json.dumps(stored | {"graded": graded}, indent=2) + "\n")
-        return Run(self.folder, self.settings, graded)
+    def regrade(self, lines: Iterable[str], graded: dict[str, Any]) -> Run:
+        """Replace the records by lines that are graded in another way, both at once.
+
+        The switch is the moment when the new records take the place of the old ones: beforehand run.json
+        says how they are graded, and by their hash which they are.
+        """
+        path, digest = self.folder / RUN, hashlib.sha256()
+        stored = read_object(path, _RUN_ADVICE) | {"graded": self.graded}
+        stored.pop(_REGRADING, None)
+        with new_file(self.records_path) as out:
+            for line in lines:
+                content = line.encode("utf-8", "surrogatepass")
+                digest.update(content)
+                out.write(content)
+            out.flush()
+            to_be = {"graded": graded, "records": digest.hexdigest()}
+            write_object(path, stored | {_REGRADING: to_be})
+        write_object(path, stored | {"graded": graded})
+        return replace(self, graded=graded)
+
+
+#: In run.json while `rlcr rescore` switches: how the records are graded that are to come, and their hash.
+_REGRADING = "regrading"
+_RUN_ADVICE = "put back the file as it was, or evaluate again"
+
+
+def graded_now(folder: Path, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """How the records of a run are graded, given its run.json; also where rescoring was interrupted."""
+    graded, to_be = stored.get("graded"), stored.get(_REGRADING)
+    if isinstance(to_be, dict) and file_sha256([folder / RECORDS]) == to_be.get("records"):
+        graded = to_be.get("graded")
+    return graded if isinstance(graded, dict) else {}
 
 
 def _keyed_lines(path: Path) -> Iterator[tuple[Key, bytes]]:
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
-            match = _KEY.match(line)
-            if match is None and not line.endswith(b"\n"):
-                return  # a line that a crash cut short
-            if match is None:
-                raise RlcrError(f"{path}, line {number}: not a record of a run")
-            name = match.group(1).decode("utf-8", "surrogatepass")
-            # A name without escapes is as it stands, which spares half the time.
-            yield (json.loads(name) if "\\" in name else name[1:-1], int(match.group(2))), line
-
-
-def json_line(cells: Mapping[str, Any]) -> str:
-    """An object as a line of JSON."""
-    return json.dumps(cells, ensure_ascii=False) + "\n"
-
-
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSONL file; none if there is no file."""
-    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8", errors="surrogatepass") as file:
-        for number, line in enumerate(file, start=1):
             try:
-                yield json.loads(line)
-            except json.JSONDecodeError as error:
-                raise RlcrError(f"{path}, line {number}: not JSON: {error.msg}") from None
+                key = _key_of(line)
+            except ValueError:
+                if not line.endswith(b"\n"):
+                    return  # a line that a crash cut short
+                raise RlcrError(
+                    f"{path}, line {number}: damaged: not a record of a run; --resume drops it"
+                ) from None
+            yield key, line
 
 
-class Appender:
-    """Appends whole lines to a file, each written at once."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with writing(path):
-            self._file: IO[bytes] = open(path, "ab", buffering=0)  # noqa: SIM115 (closed by close)
-
-    def write(self, lines: Iterable[Record | Mapping[str, Any]]) -> None:
-        """Append records or other objects, a line each, in one write."""
-        text = "".join(to_line(line) if isinstance(line, Record) else json_line(line) for line in lines)
-        rest = memoryview(text.encode("utf-8", "surrogatepass"))
-        with writing(self._path):
-            while rest:
-                rest = rest[self._file.write(rest) or 0 :]
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+def _key_of(line: bytes) -> Key:
+    """The key of a line; ValueError where there is none."""
+    match = _KEY.match(line)
+    if match is None:
+        raise ValueError("not a record of a run")
+    name = match.group(1).decode("utf-8", "surrogatepass")
+    # A name without escapes is as it stands, which spares half the time.
+    return json.loads(name) if "\\" in name else name[1:-1], int(match.group(2))
 
 
 def check_new(folder: Path, *, resumable: bool = True) -> None:
@@ -230,18 +250,15 @@ def check_new(folder: Path, *, resumable: bool = True) -> None:
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """A folder beside ``folder`` that takes its place when the block ends without an error, or else goes."""
-    partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
-    try:
+    with contextlib.ExitStack() as held:
         with writing(folder):
-            partial.mkdir(parents=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            partial = held.enter_context(partial_of(folder, Path.mkdir))
         yield partial
         with writing(folder):
             if folder.is_dir():  # empty but for a lock: see check_new
                 shutil.rmtree(folder)
             partial.rename(folder)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
 
 
 @contextlib.contextmanager
@@ -262,12 +279,20 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def create_run(folder: Path, settings: dict[str, Any], graded: dict[str, Any], facts: dict[str, Any]) -> Run:
+def create_run(
+    folder: Path,
+    settings: dict[str, Any],
+    graded: dict[str, Any],
+    facts: dict[str, Any],
+    *,
+    problems_sha256: str = "",
+) -> Run:
     """Start a run in a new or empty folder. ``facts`` (versions, command) go into run.json, uncompared."""
     check_new(folder)
-    stored = {"format": FORMAT, "settings": settings, "graded": graded, **facts}
-    write_whole(folder / RUN, json.dumps(stored, indent=2) + "\n")
-    return Run(folder, settings, graded)
+    known = {"problems_sha256": problems_sha256} if problems_sha256 else {}
+    stored = {"format": FORMAT, "settings": settings, "graded": graded, **known, **facts}
+    write_object(folder / RUN, stored)
+    return Run(folder, settings, graded, problems_sha256)
 
 
 def open_run(folder: Path | str) -> Run:
@@ -275,9 +300,10 @@ def open_run(folder: Path | str) -> Run:
     folder = Path(folder)
     path = folder / RUN
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = read_object(path, _RUN_ADVICE)
         check_format(folder, stored)
-        return Run(folder, stored["settings"], stored["graded"])
+        settings, graded = stored["settings"], stored["graded"]
+        return Run(folder, settings, graded_now(folder, stored) or graded, stored.get("problems_sha256", ""))
     except (FileNotFoundError, NotADirectoryError):
         raise RlcrError(f"{folder}: not a run (it has no {RUN})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -286,7 +312,7 @@ def open_run(folder: Path | str) -> Run:
 
 def check_format(folder: Path, stored: Mapping[str, Any]) -> None:
     """Raise if a run.json is of another format than this version reads."""
-    if stored.get("format") != FORMAT:
+    if stored.get("format") not in READABLE:
         raise RlcrError(
             f"{folder}: a run of format {stored.get('format', 1)}, and this version of rlcr reads format"
             f" {FORMAT}: evaluate again, or use the version that wrote it"
@@ -297,24 +323,8 @@ def resume_run(folder: Path, settings: dict[str, Any]) -> Run:
     """Open a run to resume it. Settings other than those it began with are an error that lists them."""
     run = open_run(folder)
     check_same(folder, run.settings, settings)
-    for name in (RECORDS, UNFINISHED, FAILED):
-        drop_torn_line(folder / name)
+    again = "dropped: what it was about is asked for again"
+    mend(folder / RECORDS, again, _key_of if run.graded else None)
+    mend(folder / UNFINISHED, again)
+    mend(folder / FAILED, again)
     return run
-
-
-def drop_torn_line(path: Path) -> None:
-    """Cut a file after its last line break."""
-    with contextlib.suppress(FileNotFoundError), open(path, "rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        if size:
-            with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as contents:
-                end = contents.rfind(b"\n") + 1
-            if end < size:
-                file.truncate(end)
-
-
-def write_whole(path: Path, texts: str | Iterable[str]) -> None:
-    """Write a file so that it appears whole or not at all."""
-    with new_file(path) as out:
-        for text in [texts] if isinstance(texts, str) else texts:
-            out.write(text.encode("utf-8", "surrogatepass"))

@@ -200,7 +200,10 @@ class Batch:
     def _choose(self, logits_BV: Tensor, seats_B: np.ndarray, rows: Sequence[Row]) -> np.ndarray:
         """Choose a token for each row and note it; whether the row has ended."""
         counts_B = self.counts[seats_B]
-        choice = choose(logits_BV, self.streams[seats_B], self.offsets[seats_B] + counts_B, self.sampling)
+        positions_B = self.offsets[seats_B] + counts_B
+        choice = choose(
+            logits_BV, self.streams[seats_B], positions_B, self.sampling, tempered=self.maker.tempered
+        )
         if np.isnan(choice.logprobs_B).any():
             key = rows[int(np.flatnonzero(np.isnan(choice.logprobs_B))[0])].group.job.key
             raise RlcrError(f"{key}: the model's output is not a number; its weights may be damaged")

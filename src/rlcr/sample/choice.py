@@ -69,14 +69,24 @@ def block_shape(vocabulary: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen tokens, and their log-probabilities under the untempered model."""
+    """The chosen tokens, and their log-probabilities."""
 
     tokens_B: np.ndarray
     logprobs_B: np.ndarray
 
 
-def choose(logits_BV: Tensor, streams_B: np.ndarray, positions_B: np.ndarray, sampling: Sampling) -> Choice:
-    """Choose the next token of each row; greedy where the temperature is 0."""
+def choose(
+    logits_BV: Tensor,
+    streams_B: np.ndarray,
+    positions_B: np.ndarray,
+    sampling: Sampling,
+    *,
+    tempered: bool = False,
+) -> Choice:
+    """Choose the next token of each row; greedy where the temperature is 0.
+
+    Log-probabilities are those of the untempered model, or, if ``tempered``, those by which it was chosen.
+    """
     rows, vocabulary = logits_BV.shape
     blocks, width = block_shape(vocabulary)
     noise_BN = None
@@ -89,6 +99,7 @@ def choose(logits_BV: Tensor, streams_B: np.ndarray, positions_B: np.ndarray, sa
         lot_BV = logits_BV[start : start + step].float()
         peak_B1 = lot_BV.amax(-1, keepdim=True)
         shifted_BV = lot_BV - peak_B1
+        stated_BV = shifted_BV
         if noise_BN is None:
             tokens_B = lot_BV.argmax(-1)
         else:
@@ -96,8 +107,9 @@ def choose(logits_BV: Tensor, streams_B: np.ndarray, positions_B: np.ndarray, sa
             if sampling.top_p < 1:
                 scaled_BV = nucleus(scaled_BV, sampling.top_p)
             tokens_B = _gumbel_max(scaled_BV, noise_BN[start : start + step], blocks, width)
-        chosen_B = shifted_BV.gather(1, tokens_B[:, None])[:, 0]
-        logprobs.append(chosen_B - shifted_BV.exp_().sum(-1).log())
+            stated_BV = scaled_BV if tempered else shifted_BV
+        chosen_B = stated_BV.gather(1, tokens_B[:, None])[:, 0]
+        logprobs.append(chosen_B - stated_BV.exp_().sum(-1).log())
         tokens.append(tokens_B)
     return Choice(torch.cat(tokens).cpu().numpy(), torch.cat(logprobs).cpu().numpy())
 

@@ -49,12 +49,14 @@ class Maker:
         room: int | None,
         *,
         tokens_only: bool = False,
+        tempered: bool = False,
     ) -> None:
         self.tokenizer = tokenizer
         self.sampling = sampling
         self.eos_ids = eos_ids
         self.room = room
         self.tokens_only = tokens_only and not sampling.stop  # a stop string is found in the text
+        self.tempered = tempered
         self.reader = reader(tokenizer)
         self.stops = [sendable(stop).encode() for stop in sampling.stop]
         self.stop_bytes = max(map(len, self.stops), default=0)

@@ -23,6 +23,9 @@ from rlcr.sample.fingerprint import fingerprint
 
 log = logging.getLogger(__name__)
 
+#: A folder of a model may hold code of its own, and transformers would ask on standard input whether to run
+#: it. It is never run. Pickled weights are read by torch with ``weights_only``, as transformers does it.
+ONLY_DATA: dict[str, Any] = {"trust_remote_code": False}
 #: Raised when conversion changes, so that old results are not used.
 _CONVERSION = "1"
 
@@ -69,7 +72,7 @@ def load_tokenizer(name: str) -> Any:
     elif not (path / "config.json").is_file() and (files := sorted(path.glob("*.gguf"))):
         path = _converted(files[0])
     try:
-        return AutoTokenizer.from_pretrained(str(path))
+        return AutoTokenizer.from_pretrained(str(path), **ONLY_DATA)
     except Exception as error:
         raise RlcrError(f"{name}: no tokenizer can be loaded from here: {_line(error)}") from error
 
@@ -156,8 +159,8 @@ def _from_folder(path: Path, dtype: Any) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        model = AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype)
-        return model, AutoTokenizer.from_pretrained(str(path))
+        model = AutoModelForCausalLM.from_pretrained(str(path), dtype=dtype, **ONLY_DATA)
+        return model, AutoTokenizer.from_pretrained(str(path), **ONLY_DATA)
     except Exception as error:
         raise RlcrError(f"{path}: cannot be loaded: {_line(error)}") from error
 
@@ -167,8 +170,8 @@ def _from_hub(name: str, dtype: Any) -> tuple[Any, Any]:
 
     try:
         # The tokenizer first: it is small, and a wrong name shows at once.
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        return AutoModelForCausalLM.from_pretrained(name, dtype=dtype), tokenizer
+        tokenizer = AutoTokenizer.from_pretrained(name, **ONLY_DATA)
+        return AutoModelForCausalLM.from_pretrained(name, dtype=dtype, **ONLY_DATA), tokenizer
     except Exception as error:
         raise RlcrError(
             f"{name}: no such folder, and not available from the Hugging Face hub ({_line(error)}); give"
@@ -188,7 +191,7 @@ def _from_adapter(path: Path, dtype: Any) -> tuple[Any, Any]:
     if (path / "tokenizer_config.json").is_file():
         from transformers import AutoTokenizer
 
-        tokenizer = AutoTokenizer.from_pretrained(str(path))
+        tokenizer = AutoTokenizer.from_pretrained(str(path), **ONLY_DATA)
     try:
         return PeftModel.from_pretrained(model, str(path)).merge_and_unload(), tokenizer
     except Exception as error:
@@ -238,7 +241,7 @@ def _convert(file: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    source = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
+    source = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name, **ONLY_DATA}
     try:
         model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(**source)

@@ -37,7 +37,9 @@ class LocalSampler:
     what is free when sampling begins (:func:`rlcr.sample.budget.default_budget`). ``max_rows`` is the number
     of samples in the batch at once. Neither changes what is sampled, beyond rounding. ``fast=False`` takes
     transformers' own generation for everything. With ``tokens_only``, completions come without text and
-    spans, which cost more than the tokens of a very small model.
+    spans, which cost more than the tokens of a very small model. With ``tempered``, log-probabilities are
+    those by which tokens were chosen (logits divided by the temperature), which is what a trainer compares
+    with its own.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class LocalSampler:
         max_rows: int = 256,
         fast: bool = True,
         tokens_only: bool = False,
+        tempered: bool = False,
     ) -> None:
         if (token_budget is not None and token_budget < 1) or max_rows < 1:
             raise RlcrError(
@@ -64,6 +67,7 @@ class LocalSampler:
         self.max_rows = max_rows
         self.fast = fast
         self.tokens_only = tokens_only
+        self.tempered = tempered
         self._trial: Trial | None = None
 
     @classmethod
@@ -98,7 +102,14 @@ class LocalSampler:
         sampling.check()
         config = base_model(self.model).config.get_text_config()
         room = getattr(config, "max_position_embeddings", None)
-        maker = Maker(self.tokenizer, sampling, self.eos_ids, room, tokens_only=self.tokens_only)
+        maker = Maker(
+            self.tokenizer,
+            sampling,
+            self.eos_ids,
+            room,
+            tokens_only=self.tokens_only,
+            tempered=self.tempered,
+        )
         lots = _Lots(maker, requests)
         return self._sample(maker, chain([next(lots, [])], lots), lots.unfit)
 

@@ -44,7 +44,8 @@ class _Choose(LogitsProcessor):
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         position = self.job.position + input_ids.shape[1] - len(self.job.ids)
         positions_B = np.full(len(self.samples), position)
-        choice = choose(scores, self.streams_B, positions_B, self.maker.sampling)
+        maker = self.maker
+        choice = choose(scores, self.streams_B, positions_B, maker.sampling, tempered=maker.tempered)
         if np.isnan(choice.logprobs_B).any():
             raise RlcrError(f"{self.job.key}: the model's output is not a number; its weights may be damaged")
         for row, (token, logprob) in enumerate(zip(choice.tokens_B, choice.logprobs_B, strict=True)):

@@ -10,7 +10,7 @@ import yaml
 
 from rlcr.evaluate.methods import get_method
 from rlcr.metrics.tables import PARTIAL_NOTE, Cell, Heading, Table, markdown, resting_on
-from rlcr.runs.store import write_whole
+from rlcr.runs.lines import write_whole
 from rlcr.tasks import TaskSet
 from rlcr.training.recipes import Resolved
 from rlcr.training.teaching import counts, outcome

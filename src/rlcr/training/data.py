@@ -95,6 +95,12 @@ def load_held_out(
     return replace(built, notes=(*built.notes, note)) if count else built
 
 
+def graded_by(verifier: str, task_set: TaskSet) -> TaskSet:
+    """The same problems, each with this verifier."""
+    problems = tuple(replace(problem, verifier=verifier) for problem in task_set.problems)
+    return replace(task_set, problems=problems, verifier=verifier)
+
+
 def prepare_problems(recipe: Recipe, task_set: TaskSet, tokenizer: Any | None) -> PreparedData:
     """The problems whose prompts fit; raises if more than one in a hundred do not."""
     prepared = measure_problems(recipe, task_set, tokenizer)

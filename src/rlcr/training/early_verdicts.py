@@ -8,12 +8,12 @@ each other at every layer: there verification comes when all is sampled, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from rlcr.problem import Problem
-from rlcr.verify import Grading, Verdict, verify
+from rlcr.verify import VERIFIERS, Grading, Verdict, Verifier, verify
 
 #: Verifiers that work in processes of their own. The others take microseconds.
 _SLOW = ("math", "gym")
@@ -24,8 +24,9 @@ _THREADS = 16
 class EarlyVerdicts:
     """The verdicts of one update. Leaving the context gives up what has not been started."""
 
-    def __init__(self, grading: Grading) -> None:
+    def __init__(self, grading: Grading, own: Mapping[str, Verifier] | None = None) -> None:
         self._grading: Grading = grading
+        self._own = own
         self._threads = ThreadPoolExecutor(_THREADS, "rlcr-early")
         self._begun: dict[tuple[str, str], Future[list[Verdict]]] = {}
 
@@ -45,7 +46,7 @@ class EarlyVerdicts:
 
     def takes_long(self, problem: Problem) -> bool:
         """Whether it is worth beginning early."""
-        return self._grading == "paper" or problem.verifier in _SLOW
+        return problem.verifier in _SLOW or (self._grading == "paper" and problem.verifier in VERIFIERS)
 
     def verify(
         self, problems: Sequence[Problem], answers: Sequence[str | None], *, grading: Grading
@@ -57,6 +58,8 @@ class EarlyVerdicts:
             for problem, answer in zip(problems, answers, strict=True)
         ]
         left = [row for row, future in enumerate(begun) if future is None]
-        verdicts = verify([problems[row] for row in left], [answers[row] for row in left], grading=grading)
+        verdicts = verify(
+            [problems[row] for row in left], [answers[row] for row in left], grading=grading, own=self._own
+        )
         late = dict(zip(left, verdicts, strict=True))
         return [late[row] if future is None else future.result()[0] for row, future in enumerate(begun)]

@@ -4,8 +4,9 @@
 One step of TRL's loop is one whole update, made by :func:`rlcr.training.update.update`. What depends on TRL:
 
     overridden   `training_step`, `log`, `evaluate`: hooks of Hugging Face's Trainer; `_get_train_sampler`, a
-                 hook of it that TRL overrides too: ours calls TRL's, and draws again what it has drawn
-    called       `_generate_single_turn`, which is private, only with a sampler other than ``rlcr``;
+                 hook of it that TRL overrides too: ours calls TRL's, and draws again what it has drawn;
+                 `_save_checkpoint`, to mark what it has written (:mod:`rlcr.training.checkpoint`)
+    called       `_generate_single_turn`, which is private, only where vLLM samples;
                  `_load_from_checkpoint` of Trainer, to save a run that had made all its updates
     read         `num_generations`, `ref_model`, `num_samples` and generator of its `RepeatSampler`
     written      `eos_token_ids`; accelerate's `gradient_state`, since one step has several backward passes
@@ -17,12 +18,13 @@ advantages, padding, shuffling) are not used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rlcr.engine.attention import base_model, evaluating
@@ -32,16 +34,18 @@ from rlcr.errors import RlcrError
 from rlcr.reward import Reward
 from rlcr.sample import Request, Sampling
 from rlcr.sample.local import LocalSampler
+from rlcr.training.batch import Batch, Drawn, Example
+from rlcr.training.checkpoint import WholeCheckpoints
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.rollouts import Rollout
-from rlcr.training.update import Batch, Bonus, Examiner, Example, Learner, Updated, update
-from rlcr.verify import Grading
+from rlcr.training.update import Bonus, Examiner, Learner, Sums, Updated, update
+from rlcr.verify import Grading, Verifier
 
 #: Called after each update with its completions, in group order, and the numbers that the optimiser logged.
 Observer = Callable[[list[Rollout], dict[str, float]], dict[str, Any]]
 
 
-class CalibrationTrainer(GRPOTrainer):
+class CalibrationTrainer(WholeCheckpoints, GRPOTrainer):
     """TRL's trainer with our update.
 
     The train dataset has the columns ``prompt`` (rendered text) and ``index`` (into ``examples``).
@@ -65,6 +69,7 @@ class CalibrationTrainer(GRPOTrainer):
         examine: Examiner = lambda update, rollouts: None,
         epochs_done: int = 0,
         grading: Grading = "strict",
+        own: Mapping[str, Verifier] | None = None,
         **trl: Any,
     ) -> None:
         self.recipe = recipe
@@ -91,17 +96,18 @@ class CalibrationTrainer(GRPOTrainer):
             name=recipe.model,
             token_budget=recipe.sampler_tokens,
             max_rows=1024,
-            fast=recipe.shared_prompts,
+            fast=recipe.shared_prompts and recipe.sampler == "rlcr",
             tokens_only=True,
+            tempered=True,
         )
         # What ends a response is the same for both.
         self.eos_token_ids = sorted({*self.eos_token_ids, *self.sampler.eos_ids})
-        ours = recipe.sampler == "rlcr"
+        ours = recipe.sampler != "vllm"
         self.learner = Learner(
             recipe=recipe,
             reward=reward,
             grading=grading,
-            sampler=self._sample if ours else self._sample_with_trl,
+            sampler=self._sample if ours else self._sample_with_vllm,
             model=self.model,
             reference=self.ref_model,
             sharing=self.sharing,
@@ -109,16 +115,19 @@ class CalibrationTrainer(GRPOTrainer):
             tokenizer=self.processing_class,
             ends=frozenset({*self.eos_token_ids, self.processing_class.pad_token_id}),
             verifies_early=ours and self.accelerator.device.type != "cpu",
+            own=own,
+            pool=examples,
             examine=examine,
         )
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
         """One update: ``inputs`` are the rows of this process, ``model`` is wrapped for many processes."""
         model.train()
+        first = self.accelerator.process_index * len(inputs)
         batch = Batch(
             update=self.state.global_step + 1,
             examples=[self.examples[row["index"]] for row in inputs],
-            first=self.accelerator.process_index * len(inputs),
+            places=range(first, first + len(inputs)),
             group=self.num_generations,
         )
         bonus = entropy_bonus(self.recipe, self.state.global_step, self.state.max_steps)
@@ -129,8 +138,8 @@ class CalibrationTrainer(GRPOTrainer):
             self.sharing.switch(False)  # the model has its own attention again
         return self._updated.loss
 
-    def _sample(self, batch: Batch) -> Iterator[tuple[int, list[int]]]:
-        """With our sampler: each prompt is read once for its group."""
+    def _sample(self, batch: Batch) -> Iterator[Drawn]:
+        """With our sampler: each prompt is read once for its group; or by transformers' generation."""
         requests, place, first = [], {}, 0
         for _, rows in groupby(batch.examples, key=id):
             example, *others = rows
@@ -143,13 +152,16 @@ class CalibrationTrainer(GRPOTrainer):
         sampling = Sampling(recipe.max_completion_tokens, recipe.temperature, seed=recipe.seed)
         with evaluating(self.model), torch.no_grad(), self.accelerator.autocast():
             for completion in self.sampler.sample(requests, sampling):
-                yield place[completion.key, completion.sample], list(completion.token_ids)
+                row = place[completion.key, completion.sample]
+                yield Drawn(row, list(completion.token_ids), completion.logprobs)
 
-    def _sample_with_trl(self, batch: Batch) -> Iterator[tuple[int, list[int]]]:
-        """With TRL's sampling, by transformers or vLLM, from the tokens that ours would read."""
+    def _sample_with_vllm(self, batch: Batch) -> Iterator[Drawn]:
+        """With vLLM as TRL has it, which gives it the weights first, from the tokens that ours would read."""
         prompts = [example.prompt.ids.tolist() for example in batch.examples]
-        completions, _ = self._generate_single_turn(prompts, None, {}, self.num_generations)
-        yield from enumerate(completions)
+        drawn: Any = self._generate_single_turn(prompts, None, {}, self.num_generations)
+        completions, logps = drawn
+        for row, (ids, logps_T) in enumerate(zip(completions, logps, strict=True)):
+            yield Drawn(row, list(ids), logps_T)
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         """TRL's order of problems, from the epoch that a resumed run is in: it draws one after another."""
@@ -166,12 +178,11 @@ class CalibrationTrainer(GRPOTrainer):
         """Add what was measured of the update's completions to what the trainer logs of it."""
         if "loss" in logs and self._updated is not None:
             updated, self._updated = self._updated, None
-            own = [torch.tensor([(0.0, 0.0, 0.0), *sums]).sum(0) for sums in (updated.learned, updated.spare)]
-            own.append(torch.tensor([float(updated.taught), 0.0, 0.0]))
-            sums = self.accelerator.reduce(torch.stack(own).to(self.accelerator.device), reduction="sum")
             # A run whose samples are all alike learns from none: its entropy is what shows that it collapsed.
-            learned, spare, (taught, *_) = sums.tolist()
-            entropy, kl, tokens = learned if learned[2] else spare
+            own = updated.taught, Sums.of(updated.learned), Sums.of(updated.spare)
+            taught, *sums = zip(*gather_object([own]), strict=True)
+            learned, spare = map(Sums.of, sums)
+            entropy, kl, tokens, mismatch = learned if learned.tokens else spare
             numbers = {
                 **logs,
                 "update": self.state.global_step,
@@ -180,7 +191,9 @@ class CalibrationTrainer(GRPOTrainer):
                 "entropy": entropy / tokens if tokens else None,
                 "kl": kl / tokens if self.recipe.kl and tokens else None,
                 "entropy_bonus": updated.bonus.token,
-                "learned_from": taught,
+                "learned_from": sum(taught),
+                "refilled_groups": updated.refilled,
+                **mismatch.numbers(self.recipe.importance),
             }
             logs = {**logs, **self._observe(updated.rollouts, numbers)}
         super().log(logs, start_time)

@@ -2,8 +2,9 @@
 """Held-out evaluation during training, with the code of `rlcr eval`; the best model is kept.
 
 The metric that chooses it is ``reward``, the expected RLCR reward accuracy - Brier score, unless the recipe
-names another. Only the first process evaluates, with the weights it holds: where weights are sharded over
-processes (FSDP, ZeRO-3), evaluate checkpoints with `rlcr eval` instead.
+names another. All processes sample, each its part of the problems, with the weights it holds; the first one
+grades and writes. Where weights are sharded over processes (FSDP, ZeRO-3), evaluate checkpoints with
+`rlcr eval` instead.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from rlcr.engine.attention import evaluating
 from rlcr.evaluate import Settings, evaluate
 from rlcr.evaluate.results import load_results
 from rlcr.runs.store import RESULTS
@@ -21,6 +23,7 @@ from rlcr.sample.local import LocalSampler
 from rlcr.tasks import TaskSet
 from rlcr.training.recipes.checks import own_prompt
 from rlcr.training.saving import BEST, save_model
+from rlcr.training.shared_sampling import SharedSampler
 
 #: Whether more is better.
 _DIRECTION = {"reward": 1, "accuracy": 1, "auroc": 1, "brier": -1, "ece": -1}
@@ -37,21 +40,24 @@ class HeldOut(TrainerCallback):
         last = state.global_step == state.max_steps
         if state.global_step % self.recipe.eval_every and not last:
             return
-        if state.is_world_process_zero:
-            self._evaluate(state.global_step)
-        self.trainer.accelerator.wait_for_everyone()
+        accelerator = self.trainer.accelerator
+        model = accelerator.unwrap_model(self.trainer.model)
+        own = LocalSampler(model, self.trainer.processing_class, name=str(self.out))
+        sampler = SharedSampler(own, accelerator)
+        with evaluating(model), accelerator.autocast():
+            if not state.is_world_process_zero:
+                sampler.follow()
+            else:
+                with sampler.leading():
+                    self._evaluate(state.global_step, model, sampler)
+        accelerator.wait_for_everyone()
 
-    def _evaluate(self, update: int) -> None:
+    def _evaluate(self, update: int, model: Any, sampler: SharedSampler) -> None:
         folder = self.out / "evals" / f"update-{update:06d}"
         shutil.rmtree(folder, ignore_errors=True)  # of an interrupted run that is now repeated
         before = [self._value(line) for line in self.history()]
-        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        training = model.training
-        model.eval()
-        sampler = LocalSampler(model, self.trainer.processing_class, name=str(self.out))
-        with self.trainer.accelerator.autocast():
-            evaluate(self._settings(), folder, sampler=sampler, task_sets=[self.task_set])
-        model.train(training)
+        own = self.trainer.learner.own
+        evaluate(self._settings(), folder, sampler=sampler, task_sets=[self.task_set], own=own)
         now = self._value(self.history()[-1])
         if now is not None and all(value is None or now > value for value in before):
             recipe = self.recipe

@@ -2,7 +2,9 @@
 
 ``updates.jsonl`` in the run's folder has one JSON object a line. :func:`measure_update` gives what the
 rollouts tell; the trainer adds what only it knows (update, epoch, seconds, lr, loss, grad_norm, entropy,
-entropy_bonus, kl, and learned_from: the completions with an advantage, without which nothing was taught).
+entropy_bonus, kl, how far sampler and trainer are apart (:mod:`rlcr.training.mismatch`), and learned_from:
+the completions with an advantage, without which nothing was taught; and refilled_groups: how many groups
+made room for others, so that the numbers below are of what was learned from, not of a fair draw of problems).
 
 Differs from evaluation: completions are sampled at the training temperature and read strictly, and there
 are no intervals. Values of one update are noisy, and the trend over many is what counts.
@@ -10,7 +12,6 @@ are no intervals. Values of one update are noisy, and the trend over many is wha
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rlcr.errors import RlcrError
 from rlcr.metrics import auroc, brier, ece
 from rlcr.reward import abstains
-from rlcr.runs.store import Appender, json_line, write_whole
+from rlcr.runs.lines import Appender, cells_of, json_line, mend, sealed, write_whole
 from rlcr.training.rollouts import Rollout
 
 #: The measurements of the updates inside the run's folder.
@@ -128,13 +129,16 @@ def _spread(stated: Sequence[float]) -> dict[str, float | int | None]:
 
 
 def _zero_variance(rollouts: Sequence[Rollout], group: int) -> float | None:
-    if not rollouts:
-        return None
+    return float(equal_groups(rollouts, group).mean()) if rollouts else None
+
+
+def equal_groups(rollouts: Sequence[Rollout], group: int) -> NDArray[np.bool_]:
+    """Of each group, whether all its rewards are equal, so that nothing can be learned from it."""
     # A group with one reward or none has nothing to compare either: the difference is 0 or -inf.
     rewards_PG = [[r.reward for r in rollouts[i : i + group]] for i in range(0, len(rollouts), group)]
     high_P = np.array([[-math.inf if r is None else r for r in row] for row in rewards_PG]).max(axis=1)
     low_P = np.array([[math.inf if r is None else r for r in row] for row in rewards_PG]).min(axis=1)
-    return float((high_P - low_P <= _EQUAL).mean())
+    return high_P - low_P <= _EQUAL
 
 
 def _mean(values: ArrayLike) -> float | None:
@@ -159,26 +163,28 @@ class UpdateLog:
 
     def drop_after(self, update: int) -> None:
         """Keep the lines up to an update, and no torn one: what a run resumes from. The file stays whole."""
+        mend(self.path, "left out: its measurements are lost, and nothing else")
         if self.path.exists():
             kept = [line for line in read_updates(self.path) if line["update"] <= update]
-            write_whole(self.path, map(json_line, kept))
+            write_whole(self.path, (sealed(json_line(line)) for line in kept))
 
 
 def read_updates(path: Path) -> list[dict[str, Any]]:
     """The lines of the updates in their order; none if there is no file. A torn last line is left out."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        content = path.read_bytes()
     except FileNotFoundError:
         return []
     except OSError as error:
         raise RlcrError(f"{path}: cannot be read: {error.strerror}") from None
     lines = []
-    for number, line in enumerate(text.split("\n")[:-1], start=1):
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            lines.append(json.loads(line))
+            lines.append(cells_of(line)[0])
             int(lines[-1]["update"])
-        except (ValueError, KeyError, TypeError):
-            raise RlcrError(f"{path}, line {number}: not the line of an update") from None
+        except (ValueError, KeyError, TypeError) as error:
+            why = error if isinstance(error, ValueError) else "not the line of an update"
+            raise RlcrError(f"{path}, line {number}: damaged: {why}; --resume leaves it out") from None
     return lines
 
 

@@ -21,7 +21,7 @@ from rlcr.errors import RlcrError
 from rlcr.files import new_file
 from rlcr.problem import Problem
 from rlcr.reward import Scored
-from rlcr.runs.store import json_line
+from rlcr.runs.lines import json_line
 from rlcr.verify.verdict import Outcome
 
 #: The folder of the rollouts inside that of the run.
@@ -30,6 +30,8 @@ ROLLOUTS = "rollouts"
 _NAME = re.compile(r"update-(\d{6,})\.jsonl\.gz")
 # Text shrinks little more above this level and takes several times as long.
 _COMPRESSION = 4
+# No completion is as long: a line that never ends must not fill the memory.
+_LONGEST = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +166,13 @@ def _files(folder: Path) -> list[tuple[int, Path]]:
 def _read(path: Path) -> Iterator[Rollout]:
     try:
         with gzip.open(path, "rt", encoding="utf-8", errors="surrogatepass") as file:
-            for number, line in enumerate(file, start=1):
-                yield _rollout(line, f"{path}, line {number}")
+            number = 0
+            while line := file.readline(_LONGEST):
+                number += 1
+                where = f"{path}, line {number}"
+                if len(line) >= _LONGEST:
+                    raise RlcrError(f"{where}: longer than {_LONGEST:,} characters: not a rollout")
+                yield _rollout(line, where)
     except (OSError, EOFError, zlib.error) as error:
         raise RlcrError(f"{path}: cannot be read: {error}") from None
 

@@ -7,11 +7,10 @@ process or many (`torchrun`, `accelerate launch`): the first one writes.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,39 +24,53 @@ from rlcr.engine.attention import use_attention
 from rlcr.errors import RlcrError
 from rlcr.prompts.template import set_arguments
 from rlcr.runs.differences import check_same
-from rlcr.runs.store import locked, write_whole
+from rlcr.runs.lines import read_object, write_object
+from rlcr.runs.store import locked
 from rlcr.runs.versions import run_facts
 from rlcr.sample.loading import load, load_tokenizer
 from rlcr.tasks import TASKS, TaskSet
+from rlcr.training.batch import Example
 from rlcr.training.card import write_card
-from rlcr.training.checkpoint import CHECKPOINTS, last_whole, mark_whole, step_of
+from rlcr.training.checkpoint import CHECKPOINTS, last_whole, step_of
 from rlcr.training.collapse import CollapseWatch, nothing_well_formed
-from rlcr.training.data import PreparedData, check_positions, load_held_out, load_problems, prepare_problems
+from rlcr.training.data import (
+    PreparedData,
+    check_positions,
+    graded_by,
+    load_held_out,
+    load_problems,
+    prepare_problems,
+)
 from rlcr.training.embedded import EMBEDDED, build
 from rlcr.training.grpo import CalibrationTrainer
 from rlcr.training.heldout import HeldOut
 from rlcr.training.measurements import UPDATES, UpdateLog, measure_update, read_updates
+from rlcr.training.mismatch import MISMATCH
 from rlcr.training.preflight.device import check_machine, computes_in_bf16, device_of
 from rlcr.training.preflight.launch import check_launch
+from rlcr.training.preflight.vllm_server import check_vllm_server
 from rlcr.training.progress import TrainingProgress
 from rlcr.training.recipes import RECIPES, Resolved
 from rlcr.training.recipes.checks import (
     TRAINING,
+    check_code,
     check_micro_batch,
     check_out,
+    check_refill,
     check_start,
     own_prompt,
     reward_of,
 )
-from rlcr.training.recipes.settings import Recipe
+from rlcr.training.recipes.settings import Recipe, Vllm
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
 from rlcr.training.saving import BEST, MODEL, lora_config, save_model, whole_weights
-from rlcr.training.teaching import counts, note, outcome, warnings_until
-from rlcr.training.update import Example
+from rlcr.training.teaching import TRAINING_ADVICE, counts, note, outcome, warnings_until
 from rlcr.training.warm_up import warmed_start
+from rlcr.verify import Verifier
+from rlcr.verify.own import load_own
 
 #: Settings of a run that are known once its problems are loaded.
-_FROM_DATA = ("data", "held_out")
+_FROM_DATA = ("data", "held_out", "verifier_code")
 _PACKAGES = ("rlcr", "torch", "transformers", "trl", "accelerate", "peft", "datasets", "math-verify", "numpy")
 
 
@@ -78,18 +91,29 @@ class TrainingResult:
 
 
 def train_run(
-    resolved: Resolved, out: Path | str, *, resume: bool = False, data_dir: Path | str | None = None
+    resolved: Resolved,
+    out: Path | str,
+    *,
+    resume: bool = False,
+    data_dir: Path | str | None = None,
+    run_code: bool = False,
 ) -> TrainingResult:
-    """Train as a recipe says, or resume a run where it was interrupted."""
+    """Train as a recipe says, or resume a run where it was interrupted.
+
+    ``run_code`` allows a recipe to run code of the user's own, which its ``verifier`` names.
+    """
     out, recipe = Path(out), resolved.recipe
+    check_code(recipe, run_code)
     check_launch(recipe)
     device = device_of(recipe)
     # Made here for the first time: without a GPU, processes find each other only if they are told so.
-    # They wait long for each other, since only the first one evaluates.
+    # They wait long for each other: one of them may sample far longer completions than the others.
     state = PartialState(cpu=device == "cpu", timeout=timedelta(hours=12))
     check_start(resolved)
     check_machine(recipe, device)
+    check_vllm_server(recipe, device)
     check_micro_batch(recipe, state.num_processes)
+    check_refill(recipe, state.num_processes)
     args = grpo_config(recipe, out)
     if state.is_main_process:
         check_out(out, resume=resume)
@@ -105,6 +129,13 @@ def train_run(
     task_set = load_problems(recipe, data_dir)
     held_out = load_held_out(recipe, task_set.problems, data_dir)
     data = prepare_problems(recipe, task_set, tokenizer)
+    own: dict[str, Verifier] = {}
+    if recipe.verifier:
+        # The file counts as a setting: a run is not resumed with another rule than it began with.
+        own[recipe.verifier], settings["verifier_code"] = load_own(recipe.verifier)
+        task_set = graded_by(recipe.verifier, task_set)
+        held_out = graded_by(recipe.verifier, held_out) if held_out else None
+        data = replace(data, problems=tuple(replace(p, verifier=recipe.verifier) for p in data.problems))
     settings |= {"data": task_set.provenance(), "held_out": held_out.provenance() if held_out else None}
     with locked(out) if state.is_main_process else nullcontext():
         with state.main_process_first():
@@ -112,7 +143,7 @@ def train_run(
                 _open_folder(out, settings, data, resume)
         start = warmed_start(resolved, out, data_dir=data_dir)
         checkpoint = last_whole(out / CHECKPOINTS) if resume else None
-        return _train(resolved, start, out, args, task_set, held_out, data, tokenizer, checkpoint)
+        return _train(resolved, start, out, args, task_set, held_out, data, tokenizer, checkpoint, own)
 
 
 def _train(
@@ -125,6 +156,7 @@ def _train(
     data: PreparedData,
     tokenizer: Any,
     checkpoint: Path | None,
+    own: Mapping[str, Verifier],
 ) -> TrainingResult:
     recipe, main = resolved.recipe, PartialState().is_main_process
     done = step_of(checkpoint) if checkpoint else 0
@@ -150,12 +182,13 @@ def _train(
         examples=examples,
         observe=journal.observe,
         examine=examine,
+        own=own,
         epochs_done=done // (len(examples) // recipe.prompts),
         args=args,
         train_dataset=dataset(examples),
         processing_class=tokenizer,
         peft_config=lora_config(recipe.lora),
-        callbacks=[mark_whole(), *_tensorboard(recipe, out, main)],
+        callbacks=_tensorboard(recipe, out, main),
     )
     trainer.remove_callback(PrinterCallback)  # the progress bar says it better
     held_out = HeldOut(trainer, out, held_out_set) if held_out_set else None
@@ -210,7 +243,7 @@ def _open_folder(out: Path, settings: dict[str, Any], data: PreparedData, resume
         out.mkdir(parents=True, exist_ok=True)
         dropped = [{"id": name, "tokens": tokens} for name, tokens in data.dropped]
         facts = {"settings": settings, "dropped": dropped, **run_facts(_PACKAGES)}
-        write_whole(path, json.dumps(facts, indent=2) + "\n")
+        write_object(path, facts)
         return
     _check_same(out, settings)
 
@@ -220,7 +253,7 @@ def _check_same(out: Path, settings: dict[str, Any], but: Sequence[str] = ()) ->
     path = out / TRAINING
     if not path.exists():
         raise RlcrError(f"{out}: not a training run (it has no {TRAINING})")
-    before = json.loads(path.read_text(encoding="utf-8"))["settings"]
+    before = read_object(path, TRAINING_ADVICE).get("settings", {})
     check_same(
         out, *({name: value for name, value in s.items() if name not in but} for s in (before, settings))
     )
@@ -237,7 +270,8 @@ def dataset(examples: Sequence[Example]) -> Dataset:
 
 def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
     """A recipe in TRL's words."""
-    device = device_of(recipe)
+    device, vllm = device_of(recipe), recipe.vllm or Vllm()
+    optimizer: dict[str, Any] = {"optim": "adamw_bnb_8bit"} if recipe.optimizer == "adam8bit" else {}
     return GRPOConfig(
         output_dir=str(out / CHECKPOINTS),
         # A step of the loop is a whole update: the loss cuts it into passes.
@@ -251,6 +285,7 @@ def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
         scale_rewards="none",
         beta=recipe.kl,
         mask_truncated_completions=recipe.mask_truncated,
+        **optimizer,
         learning_rate=recipe.lr,
         lr_scheduler_type=recipe.schedule,
         warmup_steps=0 if recipe.schedule == "constant" else recipe.warmup,
@@ -266,12 +301,17 @@ def grpo_config(recipe: Recipe, out: Path) -> GRPOConfig:
         gradient_checkpointing=recipe.gradient_checkpointing,
         use_cpu=device == "cpu",
         use_vllm=recipe.sampler == "vllm",
-        vllm_mode="colocate",
+        vllm_mode="server" if vllm.server else "colocate",
+        vllm_server_base_url=vllm.server,
+        vllm_gpu_memory_utilization=vllm.memory,
+        vllm_tensor_parallel_size=vllm.tensor_parallel,
+        vllm_enable_sleep_mode=vllm.sleep,
+        vllm_max_model_length=recipe.vllm_length,
+        # Importance is corrected in our loss (recipe.importance), which TRL's does not come to.
         vllm_importance_sampling_correction=False,
         logging_steps=1,
         save_strategy="steps",
         save_steps=recipe.save_every,
-        save_total_limit=2,  # the last whole one stays while the next is being written
         report_to=[name for name in recipe.report_to if name != "tensorboard"],
         disable_tqdm=True,
         remove_unused_columns=False,
@@ -329,6 +369,8 @@ class _Journal:
             "entropy_bonus": logged["entropy_bonus"],
             "kl": logged["kl"],
             "learned_from": int(logged["learned_from"]),
+            "refilled_groups": int(logged["refilled_groups"]),
+            **{name: logged[name] for name in MISMATCH},
             **measure_update(rollouts, self._group, self._abstention),
         }
         self._since = now

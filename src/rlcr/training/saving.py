@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.evaluate.methods import METHOD_FILE, PROMPT_FILE
-from rlcr.files import writing
 from rlcr.prompts import Prompt
+from rlcr.training.checkpoint import saving
 from rlcr.training.recipes.settings import Lora
 
 #: Inside the folder of a run: the trained model, and the best by the held-out metric.
@@ -48,7 +48,7 @@ def save_model(
         texts[METHOD_FILE] = json.dumps({"method": method}) + "\n"
     if prompt is not None:
         texts[PROMPT_FILE] = prompt.text + "\n"
-    with writing(folder):
+    with saving(folder, partial):
         model.save_pretrained(partial, state_dict=weights)
         tokenizer.save_pretrained(partial)
         for name, text in texts.items():

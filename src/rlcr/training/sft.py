@@ -25,7 +25,6 @@ schedule of the paper's RL runs (constant after a warm-up of a tenth).
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import sys
@@ -39,13 +38,14 @@ from rlcr.errors import RlcrError, need
 from rlcr.evaluate.methods import get_method
 from rlcr.files import file_sha256
 from rlcr.prompts import Prompt, opens_think, render_messages
-from rlcr.runs.store import check_new, create_run, locked, open_run, read_lines, resume_run, write_whole
+from rlcr.runs.lines import read_lines, read_object, write_object
+from rlcr.runs.store import check_new, create_run, locked, open_run, resume_run
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Request, Sampling
 from rlcr.sample.jobs import Maker
 from rlcr.sample.loading import identify, load
 from rlcr.sample.local import LocalSampler
-from rlcr.training.checkpoint import CHECKPOINTS, is_main, last_whole, mark_whole, processes
+from rlcr.training.checkpoint import CHECKPOINTS, is_main, last_whole, processes
 from rlcr.training.recipes.settings import Lora
 from rlcr.training.saving import MODEL, lora_config, save_model, whole_weights
 from rlcr.training.sft_data import SFT, TARGET
@@ -208,7 +208,7 @@ def fit(
     }
     weights = whole_weights(trainer)
     if is_main():
-        write_whole(out / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        write_object(out / REPORT, report)
         trained, card = trainer.accelerator.unwrap_model(trainer.model), model_card(report, about)
         save_model(
             trained,
@@ -227,7 +227,7 @@ def fit(
 
 def read_report(out: Path) -> dict[str, Any]:
     """What :func:`fit` wrote of a finished run."""
-    return json.loads((out / REPORT).read_text(encoding="utf-8"))
+    return read_object(out / REPORT, "the model is whole; only the report of its training is lost")
 
 
 # --- data -------------------------------------------------------------------------------------------
@@ -366,7 +366,6 @@ def make_trainer(
         dataloader_pin_memory=not on_cpu,
         save_strategy="epoch" if settings.save_every is None else "steps",
         save_steps=settings.save_every or 500,
-        save_total_limit=2,
         logging_steps=1,
         report_to="none",
         disable_tqdm=not sys.stderr.isatty(),
@@ -377,7 +376,7 @@ def make_trainer(
         args=config,
         train_dataset=data,
         processing_class=tokenizer,
-        callbacks=[mark_whole(), *callbacks],
+        callbacks=list(callbacks),
         peft_config=lora_config(lora),
     )
     trainer.remove_callback(PrinterCallback)  # it prints every loss to standard output

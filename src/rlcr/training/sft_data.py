@@ -30,18 +30,8 @@ from rlcr.evaluate.methods import get_method
 from rlcr.problem import Problem
 from rlcr.prompts import Message, Prompt, load_prompt, messages, user_message
 from rlcr.response import FORMATS, parse
-from rlcr.runs.store import (
-    Appender,
-    Run,
-    check_new,
-    create_run,
-    json_line,
-    locked,
-    open_run,
-    read_lines,
-    resume_run,
-    write_whole,
-)
+from rlcr.runs.lines import Appender, json_line, read_lines, write_object, write_whole
+from rlcr.runs.store import Run, check_new, create_run, locked, open_run, resume_run
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Completion, Failure, Refused, Request, Sampler, Sampling
 from rlcr.sample.opening import Typed, open_sampler
@@ -117,7 +107,7 @@ def make_sft_data(
         rows, counts = session.rows(), session.counts()
         write_whole(out / SFT, map(json_line, rows))
         report = {"settings": resolved, **facts, "counts": counts}
-        write_whole(out / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        write_object(out / REPORT, report)
     if not rows:
         raise RlcrError(f"{out}: nothing could be kept: {describe(counts)}")
     return counts

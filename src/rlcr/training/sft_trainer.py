@@ -20,12 +20,13 @@ from rlcr.engine.attention import base_model
 from rlcr.engine.batches import Sample
 from rlcr.engine.learning import Sharing
 from rlcr.engine.logps import add_token_scores
+from rlcr.training.checkpoint import WholeCheckpoints
 
 #: The label of a token that is not trained on.
 _IGNORED = -100
 
 
-class PackedSFTTrainer(SFTTrainer):
+class PackedSFTTrainer(WholeCheckpoints, SFTTrainer):
     """TRL's trainer with another way of computing the same loss."""
 
     def __init__(self, **trl: Any) -> None:

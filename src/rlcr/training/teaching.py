@@ -7,12 +7,11 @@ know nothing of right and wrong).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlcr.runs.store import write_whole
+from rlcr.runs.lines import read_object, write_object
 from rlcr.training.recipes.checks import TRAINING
 
 # So many cut off are why a format is never right.
@@ -71,14 +70,17 @@ def counts(updates: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {"made": len(updates), "taught": sum(map(taught, updates))}
 
 
+#: What to do where training.json is damaged.
+TRAINING_ADVICE = "put back the file as it was, or train in another --out"
+
+
 def note(run: Path, **facts: Any) -> None:
     """Add facts to the ``training.json`` of a run, or replace them."""
     path = run / TRAINING
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    write_whole(path, json.dumps(stored | facts, indent=2) + "\n")
+    write_object(path, read_object(path, TRAINING_ADVICE) | facts)
 
 
 def warnings_until(run: Path, update: int) -> list[dict[str, Any]]:
     """The warnings that a run noted up to an update, which is where it is taken up."""
-    stored = json.loads((run / TRAINING).read_text(encoding="utf-8")).get("warnings", [])
+    stored = read_object(run / TRAINING, TRAINING_ADVICE).get("warnings", [])
     return [warning for warning in stored if warning["update"] <= update]

@@ -1,8 +1,9 @@
 # pyright: basic
 """One update of GRPO as the paper trains, top to bottom in :func:`update`.
 
-    sample   completions of each prompt; random numbers depend only on (seed, update, problem, sample), so
-             that a resumed run samples what the first would have
+    sample   completions of each prompt, and of other prompts for groups that teach nothing (``refill``);
+             random numbers depend only on (seed, update, problem, sample), so that a resumed run samples
+             what the first would have
     score    parse, verify and reward each completion, part by part: the core library
     credit   an advantage for each token
     weigh    the weight of each token in the loss of the whole update
@@ -21,9 +22,10 @@ in five places: the rewards of a group, the active tokens, the number of passes,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,57 +36,27 @@ from numpy.typing import NDArray
 from rlcr.engine.batches import Sample, cut_plain, cut_shared
 from rlcr.engine.learning import Sharing
 from rlcr.errors import RlcrError
-from rlcr.problem import Problem
-from rlcr.prompts import opens_think
-from rlcr.response import Response, Span, parse
+from rlcr.response import parse
 from rlcr.reward import Reward
 from rlcr.sample.tokens import token_spans
+from rlcr.training.batch import Batch, Drawn, Example, SampledBatch, ScoredBatch
 from rlcr.training.credit import confidence_choice, number_tokens, part_advantages, token_credit
-from rlcr.training.data import RenderedPrompt
 from rlcr.training.early_verdicts import EarlyVerdicts
+from rlcr.training.mismatch import Mismatch, importance
 from rlcr.training.recipes.settings import Recipe
+from rlcr.training.refill import refill
 from rlcr.training.rollouts import Rollout, rollouts_of
-from rlcr.verify import Grading
+from rlcr.verify import Grading, Verifier
 
 #: How tokens become text.
 _AS_TEXT = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
 
 
-@dataclass(frozen=True)
-class Example:
-    """A problem as the trainer meets it: with its prompt, rendered and tokenised."""
-
-    problem: Problem
-    prompt: RenderedPrompt
-
-    @property
-    def think_open(self) -> bool:
-        """Whether the prompt ends inside ``<think>``."""
-        return opens_think(self.prompt.text)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The prompts of one update that this process answers: one row for each completion, groups together."""
-
-    update: int
-    """Its number; the first is 1."""
-    examples: Sequence[Example]
-    first: int
-    """The place of the first row among those of all processes."""
-    group: int
-
-    @property
-    def numbers(self) -> list[int]:
-        """The number of each row in its group; a group may lie across two processes."""
-        return [(self.first + row) % self.group for row in range(len(self.examples))]
-
-
 #: Told the number of an update and its completions, of all processes, before anything is learned from them.
 Examiner = Callable[[int, list[Rollout]], None]
 
-#: Samples a batch: yields (row, tokens of its completion) as they are finished, in any order.
-Sampler = Callable[[Batch], Iterator[tuple[int, list[int]]]]
+#: Samples a batch: yields its completions as they are finished, in any order.
+Sampler = Callable[[Batch], Iterator[Drawn]]
 
 
 @dataclass
@@ -106,33 +78,16 @@ class Learner:
     """Tokens that end a response."""
     verifies_early: bool
     """Whether answers are verified while others are still being sampled."""
+    own: Mapping[str, Verifier] | None = None
+    """Verifiers of the user, by their names."""
+    pool: Sequence[Example] = ()
+    """All problems of the run."""
     examine: Examiner = lambda update, rollouts: None
     """May raise, and so end the run before its weights change."""
 
     def everywhere(self, number: int) -> torch.Tensor:
         """A number of this process, gathered from all."""
         return self.accelerator.gather(torch.tensor(number, device=self.accelerator.device))
-
-
-@dataclass(frozen=True)
-class SampledBatch:
-    """What the model wrote."""
-
-    batch: Batch
-    completions: list[list[int]]
-    truncated: list[bool]
-
-
-@dataclass(frozen=True)
-class ScoredBatch:
-    """What was read in it, and what it is worth."""
-
-    sampled: SampledBatch
-    responses: list[Response]
-    spans: list[list[Span]]
-    """Of the tokens of each completion."""
-    rollouts: list[Rollout]
-    """Of all processes, in group order."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +118,14 @@ class Sums(NamedTuple):
     entropy: float
     kl: float
     tokens: float
+    mismatch: Mismatch
+
+    @staticmethod
+    def of(parts: Iterable[Sums]) -> Sums:
+        """All of them together."""
+        rows = [Sums(0.0, 0.0, 0.0, Mismatch()), *parts]
+        entropy, kl, tokens = (sum(values) for values in zip(*(row[:3] for row in rows), strict=True))
+        return Sums(entropy, kl, tokens, Mismatch.of(row.mismatch for row in rows))
 
 
 @dataclass(frozen=True)
@@ -178,17 +141,20 @@ class Updated:
     """One for each pass that something was learned from."""
     spare: list[Sums]
     """Of passes that only fill up."""
+    refilled: int
+    """Groups that made room for others, of all processes."""
 
 
 def update(learner: Learner, batch: Batch, bonus: Bonus) -> Updated:
     """One update, from prompts to the gradient; the optimiser's step comes after it."""
-    # Each prompt is continued ``group`` times. What takes long to verify is begun while sampling goes on.
-    with EarlyVerdicts(learner.grading) as verdicts:
-        sampled = sample(learner, batch, verdicts)
-        # Reward of a response: the weighted sum of its parts, such as format, correctness, calibration.
-        scored = score(learner, sampled, verdicts)
+    # Each prompt is continued ``group`` times; reward of a response: the weighted sum of its parts, such as
+    # format, correctness, calibration.
+    scored = sample_and_score(learner, batch)
     # Nothing has changed yet, and all processes have the same rollouts: whoever watches may end the run here.
     learner.examine(batch.update, scored.rollouts)
+    # Groups from which nothing can be learned make room for other problems, so many times at most.
+    recipe, again = learner.recipe, partial(sample_and_score, learner)
+    scored, refilled = refill(scored, learner.pool, again, times=recipe.refill, seed=recipe.seed)
     # Advantage of a token: the parts of the reward that act on it, each minus its mean in the group.
     samples = credit(learner, scored)
     # Weight of a token: 1 / number of tokens that count in the whole update.
@@ -203,17 +169,26 @@ def update(learner: Learner, batch: Batch, bonus: Bonus) -> Updated:
         total += loss.detach()
         (learned if part.teaches else spare).append(sums)
     taught = sum(sample.teaches for sample in samples)
-    return Updated(scored.rollouts, taught, total, bonus, learned, spare)
+    return Updated(scored.rollouts, taught, total, bonus, learned, spare, refilled)
 
 
 # --- sample and score -------------------------------------------------------------------------------
 
 
+def sample_and_score(learner: Learner, batch: Batch) -> ScoredBatch:
+    """Completions of the batch and what they are worth; slow verdicts are begun while sampling goes on."""
+    with EarlyVerdicts(learner.grading, learner.own) as verdicts:
+        return score(learner, sample(learner, batch, verdicts), verdicts)
+
+
 def sample(learner: Learner, batch: Batch, verdicts: EarlyVerdicts) -> SampledBatch:
     """Completions of the batch. Answers whose verification takes long go to it as soon as they are there."""
     completions: list[list[int]] = [[] for _ in batch.examples]
-    for row, ids in learner.sampler(batch):
+    logps_B: list[NDArray[np.float64] | None] = [None] * len(completions)
+    for row, ids, logps in learner.sampler(batch):
         completions[row], example = ids, batch.examples[row]
+        if logps:
+            logps_B[row] = np.array(logps, dtype=np.float64)
         if learner.verifies_early and verdicts.takes_long(example.problem):
             text = learner.tokenizer.decode(ids, **_AS_TEXT)
             response = parse(text, learner.reward.format, think_open=example.think_open)
@@ -223,7 +198,8 @@ def sample(learner: Learner, batch: Batch, verdicts: EarlyVerdicts) -> SampledBa
             f"update {batch.update}: a completion has no tokens, not even one that ends it;"
             f" look at the sampler ({learner.recipe.sampler})"
         )
-    return SampledBatch(batch, completions, [ids[-1] not in learner.ends for ids in completions])
+    truncated = [ids[-1] not in learner.ends for ids in completions]
+    return SampledBatch(batch, completions, logps_B, truncated)
 
 
 def score(learner: Learner, sampled: SampledBatch, verdicts: EarlyVerdicts) -> ScoredBatch:
@@ -239,7 +215,7 @@ def score(learner: Learner, sampled: SampledBatch, verdicts: EarlyVerdicts) -> S
     scored = learner.reward.score(
         texts,
         [example.problem for example in examples],
-        think_open=examples[0].think_open,
+        think_open=any(example.think_open for example in examples[:1]),
         grading=learner.grading,
         verifying=verdicts.verify,
     )
@@ -267,7 +243,7 @@ def credit(learner: Learner, scored: ScoredBatch) -> list[Sample]:
     numbers = number_tokens(learner.tokenizer) if recipe.credit == "expected" else {}
     samples = []
     for row, ids in enumerate(sampled.completions):
-        place, response, spans = batch.first + row, scored.responses[row], scored.spans[row]
+        place, response, spans = batch.places[row], scored.responses[row], scored.spans[row]
         own = {name: float(values[place]) for name, values in advantages.items()}
         advantages_T, counted_T = token_credit(recipe.credit, own, response, spans)
         choice = None
@@ -280,7 +256,17 @@ def credit(learner: Learner, scored: ScoredBatch) -> list[Sample]:
             # Calibration acts there by its expectation, and by nothing else.
             advantages_T[choice.at] -= own["calibration"]
         prompt = batch.examples[row].prompt.ids
-        samples.append(Sample(place // batch.group, prompt, ids, advantages_T, counted_T, choice=choice))
+        samples.append(
+            Sample(
+                place // batch.group,
+                prompt,
+                ids,
+                advantages_T,
+                counted_T,
+                choice=choice,
+                sampled_T=sampled.logps[row],
+            )
+        )
     return samples
 
 
@@ -339,7 +325,11 @@ def cut(learner: Learner, samples: list[Sample], *, everything: bool) -> list[Pa
 
 
 def loss_of(learner: Learner, part: Pass, bonus: Bonus) -> tuple[torch.Tensor, Sums]:
-    """The sum over counted tokens of ``weight (-advantage * ratio - entropy bonus + KL)``."""
+    """The sum over counted tokens of ``weight (-advantage * ratio - entropy bonus + KL)``.
+
+    Where importance is corrected, the ratio is that of the trainer's probability to the sampler's, at most
+    ``importance_cap``; otherwise it is 1. It is held constant, and has the gradient of the log-probability.
+    """
     samples, recipe = part.samples, learner.recipe
     call = learner.sharing.inputs(samples, shared=part.shared)
     with learner.accelerator.autocast():
@@ -347,14 +337,19 @@ def loss_of(learner: Learner, part: Pass, bonus: Bonus) -> tuple[torch.Tensor, S
     counted = sum(sample.counted for sample in samples)
     expected = choice_loss(samples, logps_N[counted:], bonus.confidence)
     logps_N, entropy_N = logps_N[:counted], entropy_N[:counted]
-    advantages_N, weights_N = (
+    advantages_N, weights_N, sampled_N = (
         torch.from_numpy(np.concatenate(arrays)).to(logps_N)
         for arrays in (
             [s.advantages_T[s.counted_T] for s in samples],
             [np.full(s.counted, s.weight) for s in samples],
+            [
+                np.full(s.counted, np.nan) if s.sampled_T is None else s.sampled_T[s.counted_T]
+                for s in samples
+            ],
         )
     )
-    ratio_N = torch.exp(logps_N - logps_N.detach())  # 1, but it has the gradient
+    importance_N, mismatch = importance(logps_N, sampled_N, recipe.importance)
+    ratio_N = importance_N * torch.exp(logps_N - logps_N.detach())  # the latter is 1, but has the gradient
     objective_N, pull = -advantages_N * ratio_N, 0.0
     if bonus.token:
         objective_N = objective_N - bonus.token * entropy_N
@@ -362,7 +357,7 @@ def loss_of(learner: Learner, part: Pass, bonus: Bonus) -> tuple[torch.Tensor, S
         towards_N = _reference(learner, call)[:counted] - logps_N
         kl_N = torch.exp(towards_N) - towards_N - 1
         objective_N, pull = objective_N + recipe.kl * kl_N, kl_N.detach().sum().item()
-    sums = Sums(entropy_N.detach().sum().item(), pull, float(len(entropy_N)))
+    sums = Sums(entropy_N.detach().sum().item(), pull, float(len(entropy_N)), mismatch)
     return (weights_N * objective_N).sum() + expected, sums
 
 

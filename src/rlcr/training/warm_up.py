@@ -20,7 +20,7 @@ sampled as in the first update of RL, and counted:
 
 from __future__ import annotations
 
-import json
+import hashlib
 import math
 import sys
 from collections import Counter
@@ -42,17 +42,8 @@ from rlcr.files import file_sha256
 from rlcr.problem import Problem
 from rlcr.prompts import messages
 from rlcr.prompts.template import set_arguments
-from rlcr.runs.store import (
-    RUN,
-    check_new,
-    create_run,
-    json_line,
-    locked,
-    open_run,
-    read_lines,
-    resume_run,
-    write_whole,
-)
+from rlcr.runs.lines import json_line, read_lines, read_object, write_object, write_whole
+from rlcr.runs.store import RUN, check_new, create_run, locked, open_run, resume_run
 from rlcr.runs.versions import run_facts
 from rlcr.sample import Request, Sampling
 from rlcr.sample.loading import identify, load
@@ -304,12 +295,17 @@ def _prepare(plan: _Plan, say: Say) -> None:
             f"{out}: no response to teach from: {_listed(counts)}{', ' * bool(left_out)}{_listed(left_out)};"
             " choose easier problems, or a task with worked solutions"
         )
-    _write(out, report | {"responses": counts | {"kept": len(lines), "left_out": left_out}})
-    write_whole(out / SFT, map(json_line, lines))
+    texts = [json_line(line) for line in lines]
+    digest = hashlib.sha256("".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
+    counts |= {"kept": len(lines), "left_out": left_out, "sha256": digest}
+    _write(out, report | {"responses": counts})
+    write_whole(out / SFT, texts)
 
 
 def _teach(plan: _Plan, say: Say, callbacks: Sequence[Any]) -> None:
     training, out = plan.training, plan.out
+    if file_sha256([out / SFT]) != _read(out).get("responses", {}).get("sha256"):
+        raise RlcrError(f"{out / SFT}: damaged or edited; remove it and --resume, which writes it again")
     lines = list(read_lines(out / SFT))
     data = sft.make_examples(
         lines, plan.model, plan.tokenizer, training.max_tokens, training.max_completion_tokens
@@ -397,11 +393,11 @@ def _room(plan: _Plan) -> int:
 
 def _read(out: Path) -> dict[str, Any]:
     path = out / REPORT
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return read_object(path, "remove it and --resume, which measures again") if path.exists() else {}
 
 
 def _write(out: Path, report: dict[str, Any]) -> None:
-    write_whole(out / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    write_object(out / REPORT, report)
 
 
 def _listed(counts: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from rlcr.errors import RlcrError, named, nearest
@@ -72,10 +72,12 @@ def verify(
     *,
     grading: Grading = "strict",
     judge: Verifier | None = None,
+    own: Mapping[str, Verifier] | None = None,
 ) -> list[Verdict]:
     """A verdict for each answer, in order, each by the verifier its own problem names.
 
-    Problems whose verifier is ``judge`` need ``judge``, made by :func:`make_judge`. An answer on which its
+    Problems whose verifier is ``judge`` need ``judge``, made by :func:`make_judge`; ``own`` are verifiers of
+    the caller by their names (:mod:`rlcr.verify.own`). An answer on which its
     verifier raises is unscorable, with the exception as the reason; the others are not harmed. What the
     caller got wrong (a name, a missing judge: :class:`RlcrError`) is raised.
 
@@ -89,7 +91,11 @@ def verify(
     for row, problem in enumerate(problems):
         rows_of[problem.verifier].append(row)
     # All names are looked up before any work is done: a typing error should not cost a finished batch.
-    chosen = {name: _choose(name, grading, judge, problems[rows[0]]) for name, rows in rows_of.items()}
+    known = own or {}
+    chosen = {
+        name: known[name] if name in known else _choose(name, grading, judge, problems[rows[0]])
+        for name, rows in rows_of.items()
+    }
     verdicts: dict[int, Verdict] = {}
     for name, rows in rows_of.items():
         some = _verdicts(chosen[name], [problems[row] for row in rows], [answers[row] for row in rows])

@@ -311,7 +311,7 @@ def _same_complex(gold: sympy.Basic, answer: sympy.Basic) -> bool:
     if not any(letters) or any(one.free_symbols for one in values):
         return False
     try:
-        return abs(complex(values[0].evalf()) - complex(values[1].evalf())) < 1e-9  # pyright: ignore[reportArgumentType]
+        return abs(complex(sympy.N(values[0])) - complex(sympy.N(values[1]))) < 1e-9
     except (TypeError, ValueError, OverflowError, AttributeError):
         return False
 

@@ -63,6 +63,13 @@ def test_nothing_but_three_addresses_to_read(folder: Path) -> None:
         assert server.socket.getsockname()[0] == "127.0.0.1"
 
 
+def test_the_first_page_waits_for_nothing(folder: Path) -> None:
+    """It is there before anything is measured, with a place for answers."""
+    page = Watched([folder]).page
+    assert 'id="filters"' in page
+    assert "<table" not in page.split('id="answers"')[0]
+
+
 def test_it_holds_no_answers_in_the_page(folder: Path) -> None:
     with viewed(folder) as server:
         wait_for(lambda: state(server)["reading"] is None)

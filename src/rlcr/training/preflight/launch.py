@@ -64,11 +64,16 @@ def check_launch(recipe: Recipe) -> None:
     _check_sharded(
         launch,
         {
-            "sampler=rlcr (use sampler=vllm)": recipe.sampler == "rlcr",
+            f"sampler={recipe.sampler} (use sampler=vllm)": recipe.sampler != "vllm",
             "eval_every (use eval_every=null)": recipe.eval_every is not None,
             "lora (use lora=null, or do not shard)": recipe.lora is not None,
         },
     )
+    if recipe.optimizer == "adam8bit" and (launch.fsdp or launch.zero_stage is not None):
+        raise RlcrError(
+            "optimizer=adam8bit has only been tried where each process holds the whole weights: use"
+            " optimizer=adam with DeepSpeed and FSDP, which divide its states among processes"
+        )
     _check_deepspeed(launch)
 
 

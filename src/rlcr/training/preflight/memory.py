@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from rlcr.engine.batches import HELD_LOGITS, REPEATED
 from rlcr.training.launches import LAUNCHES, SHARDED, Launch
 from rlcr.training.preflight.model_shape import Shape
-from rlcr.training.recipes.settings import Recipe
+from rlcr.training.recipes.settings import Recipe, Vllm
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 #: Bytes of the devices that the tables are made for.
 CARD = 80e9
-#: The share of a device that vLLM takes where it samples inside the trainer: TRL's default.
-_VLLM_SHARE = 0.3
 #: Numbers that DeepSpeed exchanges at once, and weights that it keeps gathered at stage 3: its defaults.
 _BUCKET, _LIVE = 5e8, 1e9
+#: Bytes of Adam's two states in 8 bits: each block of 256 numbers has a scale.
+_EIGHT_BITS = 2 * (1 + 4 / 256)
 #: Processes on a node at most, which read the weights at the same time.
 _NODE = 8
 
@@ -76,7 +76,7 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
                   (without gradient checkpointing, all of them)
     gradients     ddp t N'; zero2 and zero3 (b + t) N' / n: those of the passes, and of the step;
                   fsdp2 t N' / n
-    Adam          2 t N', divided by n unless ddp
+    Adam          2 t N' (2 N' in 8 bits, and a float32 for each block of 256), divided by n unless ddp
     exchange      ddp t N' on several devices; zero2 and zero3 a bucket of 5e8 numbers b, zero3
                   1e9 gathered weights b more; fsdp2 2 b (embeddings + 2 layers): weights, gradients
     activations   m (P + C) (layers x kept + working), where one layer works with r 6 hidden +
@@ -87,7 +87,8 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
                   k = group (P + C) / (P + group C) times,
                   :data:`~rlcr.engine.batches.REPEATED` at most
     logits        b m (P + C) vocabulary, at most :data:`~rlcr.engine.batches.HELD_LOGITS` b
-    vllm          0.3 of 80 GB where it samples: always with fsdp2 and zero3
+    vllm          its share (``vllm.memory``) of 80 GB where it samples inside the trainer: with fsdp2
+                  and zero3 always, unless it is a server; none while the model learns if it sleeps
     cache         (r + b) keys layers (P + group C): sampling one group that shares its prompt; keys are
                   as the residual stream is, values as what is computed
     cast          ddp b (N - input embeddings) where b < h: weights are cast once for all steps of sampling
@@ -128,15 +129,21 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
         weights=weights,
         copy=copy,
         gradients=gradients,
-        adam=2 * learning * trained / share,
+        adam=(2 * learning if recipe.optimizer == "adam" else _EIGHT_BITS) * trained / share,
         exchange=exchange,
         activations=recipe.pass_tokens * (shape.layers * kept + working),
         logits=size * min(recipe.pass_tokens * shape.vocabulary, HELD_LOGITS),
-        vllm=_VLLM_SHARE * CARD if recipe.sampler == "vllm" or launch in SHARDED else 0,
+        vllm=_vllm(recipe, launch),
         cache=(residual + size) * keys * shape.layers * sampled,
         cast=size * (shape.parameters - shape.input_embeddings) if launch == "ddp" and size < held else 0,
         host=min(devices, _NODE) * held * whole,
     )
+
+
+def _vllm(recipe: Recipe, launch: Launch) -> float:
+    vllm = recipe.vllm or Vllm()
+    samples = recipe.sampler == "vllm" or launch in SHARDED
+    return vllm.memory * CARD if samples and not vllm.server and not vllm.sleep else 0.0
 
 
 def by_launch(recipe: Recipe, shape: Shape, devices: tuple[int, ...]) -> dict[Launch, list[float]]:

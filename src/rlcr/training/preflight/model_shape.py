@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.sample.loading import ONLY_DATA
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def find_tokenizer(model: str) -> tuple[Any | None, str]:
         return None, 'transformers is not installed (pip install "rlcr[train]")'
     try:
         # By its folder: nothing is asked of the network, not even whether there is a newer one.
-        return AutoTokenizer.from_pretrained(str(path.parent), local_files_only=True), model
+        return AutoTokenizer.from_pretrained(str(path.parent), local_files_only=True, **ONLY_DATA), model
     except Exception as error:
         raise RlcrError(f"{model}: its tokenizer cannot be loaded: {str(error).splitlines()[0]}") from error
 

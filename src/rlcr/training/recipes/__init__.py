@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from rlcr.errors import RlcrError, closest, nearest
 from rlcr.training.recipes.checks import check_settings
 from rlcr.training.recipes.reading import Text, read, read_value
-from rlcr.training.recipes.settings import Difficulty, Lora, Recipe, WarmUp
+from rlcr.training.recipes.settings import Difficulty, Lora, Recipe, Vllm, WarmUp
 
 _FOLDER = Path(__file__).parent
 
@@ -33,7 +33,12 @@ _OPEN = ("weights", "task_settings", "chat_template")
 #: Settings that have settings of their own.
 _NESTED = {
     name: list(settings.model_fields)
-    for name, settings in (("lora", Lora), ("warm_up", WarmUp), ("difficulty", Difficulty))
+    for name, settings in (
+        ("lora", Lora),
+        ("warm_up", WarmUp),
+        ("difficulty", Difficulty),
+        ("vllm", Vllm),
+    )
 }
 
 

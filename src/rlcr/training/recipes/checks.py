@@ -21,6 +21,7 @@ from rlcr.tasks import built_file, get_task, is_built_file
 from rlcr.tasks.plumbing.settings import checked
 from rlcr.training.recipes.settings import Recipe
 from rlcr.verify import VERIFIERS
+from rlcr.verify.own import check_own_name
 
 if TYPE_CHECKING:
     from rlcr.training.recipes import Resolved
@@ -52,6 +53,9 @@ def check_settings(recipe: Recipe) -> None:
         )
     _check_device(recipe.device)
     _check_precision(recipe)
+    _check_vllm(recipe)
+    if recipe.verifier is not None:
+        check_own_name(recipe.verifier)
     ranges = {
         "warm_up.confidence": recipe.warm_up and recipe.warm_up.confidence,
         "difficulty.keep": recipe.difficulty and recipe.difficulty.keep,
@@ -125,6 +129,26 @@ def check_micro_batch(recipe: Recipe, processes: int = 1) -> None:
         raise RlcrError(f"{error}: the nearest that fits is micro_batch={best}") from None
 
 
+def check_refill(recipe: Recipe, processes: int) -> None:
+    """Raise where groups cannot be drawn again: TRL gives all processes as many rows of vLLM."""
+    vllm = recipe.vllm
+    together = vllm is not None and (vllm.server is not None or vllm.tensor_parallel > 1)
+    if recipe.refill and processes > 1 and together:
+        raise RlcrError(
+            "refill: draws unlike numbers of completions for the processes, which one vLLM for several"
+            " of them cannot do: set refill=0, or vllm=null (each process has its own)"
+        )
+
+
+def check_code(recipe: Recipe, run_code: bool) -> None:
+    """Raise if the recipe names code of the user's own that nobody allowed to run."""
+    if recipe.verifier is not None and not run_code:
+        raise RlcrError(
+            f"verifier {recipe.verifier} is code of your own: --run-code (run_code=True in Python) lets this"
+            " recipe run it"
+        )
+
+
 def check_start(resolved: Resolved) -> None:
     """Raise if the recipe starts from another run's model and the user has not said where that is."""
     if resolved.model_missing:
@@ -166,6 +190,7 @@ def missing_packages(recipe: Recipe) -> list[str]:
     needed = {
         "vllm": recipe.sampler == "vllm",
         "peft": recipe.lora is not None,
+        "bitsandbytes": recipe.optimizer == "adam8bit",
         "tensorboard": "tensorboard" in recipe.report_to,
         "wandb": "wandb" in recipe.report_to,
         "trackio": "trackio" in recipe.report_to,
@@ -220,6 +245,30 @@ def _check_device(device: str) -> None:
         raise RlcrError(f"device: unknown device {device!r}: {nearest(device, list(DEVICES))}")
     if number:
         raise RlcrError(f"device={device}: set CUDA_VISIBLE_DEVICES={number} and device={kind}")
+
+
+def _check_vllm(recipe: Recipe) -> None:
+    vllm = recipe.vllm
+    if vllm is None:
+        return
+    if recipe.sampler != "vllm":
+        raise RlcrError(f"vllm: says how vLLM samples, but sampler is {recipe.sampler}: set sampler=vllm")
+    longest = recipe.max_prompt_tokens + recipe.max_completion_tokens
+    if recipe.vllm_length < longest:
+        raise RlcrError(
+            f"vllm.max_model_len: {recipe.vllm_length:,} tokens do not hold a prompt and its completion"
+            f" ({recipe.max_prompt_tokens:,} + {recipe.max_completion_tokens:,} = {longest:,} at most)"
+        )
+    if vllm.server is None:
+        return
+    if not vllm.server.startswith(("http://", "https://")):
+        raise RlcrError(f"vllm.server: {vllm.server} is no address; write it as http://host:8000")
+    inside = sorted(vllm.model_fields_set & {"memory", "tensor_parallel", "sleep"})
+    if inside:
+        raise RlcrError(
+            f"vllm.{inside[0]}: is for vLLM inside the trainer; a server is told when it is started: leave it"
+            " out, or leave out vllm.server"
+        )
 
 
 def _check_precision(recipe: Recipe) -> None:

@@ -15,6 +15,9 @@ Credit = Literal["all", "analysis+confidence", "decoupled", "expected"]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 
+#: The usual cap of truncated importance sampling.
+VLLM_IMPORTANCE_CAP = 2.0
+
 
 class Lora(BaseModel):
     """Low-rank adapters instead of all weights."""
@@ -58,6 +61,24 @@ class Difficulty(BaseModel):
     keep: tuple[Share, Share] = (0.1, 0.9)
 
 
+class Vllm(BaseModel):
+    """How vLLM samples, as TRL runs it: inside the trainer, or in a server to which TRL sends the weights."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    #: The address of a server, such as http://node1:8000; None for inside the trainer. Of the others, a
+    #: server is told all but max_model_len when it is started.
+    server: str | None = None
+    #: The share of each GPU's memory that it takes.
+    memory: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    #: GPUs over which it spreads one copy of the model.
+    tensor_parallel: Count = 1
+    #: Whether it gives its memory back while the model learns, and is given the weights again.
+    sleep: bool = False
+    #: Tokens that it holds at most of a prompt and its completion; None for the limits of both.
+    max_model_len: Count | None = None
+
+
 class Recipe(BaseModel):
     """A training run, fully stated."""
 
@@ -91,6 +112,8 @@ class Recipe(BaseModel):
     max_completion_tokens: Count = 1536
 
     # --- what it is rewarded for
+    #: A verifier of your own in place of the task's, ``my_module:function``; it runs only if allowed.
+    verifier: str | None = None
     reward: str
     weights: dict[str, float] = {}
     credit: Credit = "all"
@@ -100,6 +123,9 @@ class Recipe(BaseModel):
     prompts: Count = 64
     group: Annotated[int, Field(ge=2)] = 32
     temperature: Annotated[float, Field(gt=0)] = 0.7
+    #: Dynamic sampling: how many times at most groups whose completions all earn alike, which teach nothing,
+    #: make room for groups of other problems before an update learns.
+    refill: Annotated[int, Field(ge=0)] = 0
     #: What token losses are divided by: the active tokens of the whole update, or of each micro-batch.
     loss: Literal["update", "micro-batch"] = "update"
     kl: Annotated[float, Field(ge=0)] = 0.0
@@ -111,6 +137,8 @@ class Recipe(BaseModel):
     confidence_entropy: Annotated[float, Field(ge=0)] = 0.0
 
     # --- optimiser
+    #: adam8bit keeps Adam's states in 8 bits (bitsandbytes): 2 bytes a weight instead of 8.
+    optimizer: Literal["adam", "adam8bit"] = "adam"
     lr: Annotated[float, Field(gt=0)]
     schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant_with_warmup"
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
@@ -138,8 +166,13 @@ class Recipe(BaseModel):
     attn_implementation: str | None = None
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
     gradient_checkpointing: bool = True
-    #: Who samples: this library, transformers' generate, or vLLM (inside the trainer, as TRL does).
+    #: Who samples: this library, by its own batches or by transformers' generate; or vLLM, as TRL runs it.
     sampler: Literal["rlcr", "transformers", "vllm"] = "rlcr"
+    #: Only with ``sampler: vllm``; None for its defaults.
+    vllm: Vllm | None = None
+    #: Truncated importance sampling: the greatest weight by which a token's gradient is corrected for the
+    #: sampler's other probabilities. None for no correction; auto is 2 where vLLM samples, else none.
+    importance_cap: Annotated[float, Field(gt=0)] | Literal["auto"] | None = "auto"
     #: Tokens that the cache of this library's sampler may hold; None for what half of the free memory holds.
     sampler_tokens: Count | None = None
 
@@ -163,6 +196,19 @@ class Recipe(BaseModel):
     def pass_tokens(self) -> int:
         """Tokens in one forward and backward pass of one device, where prompts are shared."""
         return self.micro_batch * (self.max_prompt_tokens + self.max_completion_tokens)
+
+    @property
+    def importance(self) -> float | None:
+        """The greatest weight of a token in truncated importance sampling; None where it is off."""
+        if self.importance_cap == "auto":
+            return VLLM_IMPORTANCE_CAP if self.sampler == "vllm" else None
+        return self.importance_cap
+
+    @property
+    def vllm_length(self) -> int:
+        """Tokens that vLLM holds at most of a prompt and its completion."""
+        stated = self.vllm.max_model_len if self.vllm else None
+        return stated or self.max_prompt_tokens + self.max_completion_tokens
 
     def accumulation(self, processes: int = 1) -> int:
         """Micro-batches of one device in an update; raises ValueError if they do not come out even."""
