@@ -63,7 +63,7 @@ def _clock_set_back(stage: Stage, whole: Path, seconds: float) -> Trial:
         after = random.Random(number).uniform(0.2, 0.9) * seconds
         ended = run(stage.begin(out), own / "log", kill_after=after)
         for path in [out, *out.rglob("*")] if out.exists() else []:
-            os.utime(path, (time.time() + _BACK,) * 2)
+            os.utime(path, (time.time() + _BACK, time.time() + _BACK))
         if ended.killed:
             again = stage.resume(out) if stage.begun(out) else stage.begin(out)
             ended = run(again, own / "log", first=_set_back)
