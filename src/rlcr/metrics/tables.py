@@ -323,4 +323,4 @@ def csv_text(table: Table) -> str:
 def _plain(text: str) -> str:
     # A spreadsheet takes such a cell for a formula, some also behind spaces.
     formula = text.startswith(("\t", "\r", "\n")) or text.lstrip().startswith(("=", "+", "-", "@"))
-    return f"'{text}" if formula else "" if text == "n/a" else text
+    return f"'{text}" if formula else text
