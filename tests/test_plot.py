@@ -22,7 +22,7 @@ def test_reliability_draws_what_the_report_draws(tmp_path: Path) -> None:
     axes = rlcr.plot.reliability(CORRECT, CONFIDENCE, title="$x$ of mine", axes=given)
     assert axes is given
     rated = [(c, q) for c, q in zip(CORRECT, CONFIDENCE, strict=True) if q is not None]
-    panel = rated_panel("", np.array([c for c, _ in rated]), np.array([q for _, q in rated]))
+    panel = rated_panel("", [c for c, _ in rated], [q for _, q in rated])
     (line,) = [layer for layer in panel.layers if isinstance(layer, Line) and layer.marks]
     (points,) = axes.collections[1:]
     assert np.allclose(points.get_offsets(), np.column_stack((line.x, line.y)))
