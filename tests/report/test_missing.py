@@ -107,7 +107,7 @@ def test_what_is_missing_is_said(tmp_path: Path, spoil: Callable[[Path], None], 
 @pytest.mark.parametrize(
     ("records", "said"),
     [
-        ([record(f"q{n}", "t") for n in range(5)], "AUROC n/a"),
+        ([record(f"q{n}", "t") for n in range(5)], "right in 100.0% of 5 answers"),
         ([record(f"q{n}", "t", verdict="wrong", confidence=0.0) for n in range(5)], "ECE 0.000"),
         ([record(f"q{n}", "t", verdict="unscorable") for n in range(5)], "none of its 5 answers could be scored"),
         ([record(f"q{n}", "t", confidence=None) for n in range(5)], "none of its 5 scored answers states a confidence"),

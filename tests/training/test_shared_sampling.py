@@ -19,7 +19,21 @@ ROOT = Path(__file__).parents[2]
 
 
 def records(folder: Path) -> dict[tuple[str, int], Record]:
-    return {(record.id, record.sample): replace(record, seconds=0.0) for record in open_run(folder).records()}
+    """By their keys, without what depends on the clock, and without the rounding of other batches."""
+    found: dict[tuple[str, int], Record] = {}
+    for record in open_run(folder).records():
+        answer_logprobs = {
+            grading: [round(logprob, 3) for logprob in logprobs]
+            for grading, logprobs in record.answer_logprobs.items()
+        }
+        found[record.key] = replace(
+            record,
+            seconds=0.0,
+            logprob=record.logprob and round(record.logprob, 3),
+            answer_logprobs=answer_logprobs,
+            answer_probability=record.answer_probability and round(record.answer_probability, 4),
+        )
+    return found
 
 
 def test_two_processes_give_the_numbers_of_one(tmp_path: Path) -> None:

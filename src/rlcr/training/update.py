@@ -207,7 +207,8 @@ def score(learner: Learner, sampled: SampledBatch, verdicts: EarlyVerdicts) -> S
     completions, examples = sampled.completions, sampled.batch.examples
     if learner.recipe.credit == "all":
         # Every token is treated alike, so where each lies does not matter.
-        texts = learner.tokenizer.batch_decode(completions, **_AS_TEXT)
+        # A process may have none, of which transformers would make one empty text.
+        texts = learner.tokenizer.batch_decode(completions, **_AS_TEXT) if completions else []
         spans = [[(0, 0)] * len(ids) for ids in completions]
     else:
         read = [token_spans(learner.tokenizer, ids) for ids in completions]
