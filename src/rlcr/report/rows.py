@@ -102,7 +102,8 @@ def labels_of(question: Ints) -> list[int] | None:
 def _ranks(names: tuple[str, ...]) -> Ints:
     """The place of each name among them all, sorted."""
     ranks = np.empty(len(names), np.int32)
-    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.int32)
+    # As objects: an array of texts would hold each at the length of the longest.
+    ranks[np.argsort(np.array(names, object), kind="stable")] = np.arange(len(names), dtype=np.int32)
     return ranks
 
 

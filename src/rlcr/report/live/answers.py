@@ -21,11 +21,11 @@ from rlcr.report.reading import EvalRun
 from rlcr.report.samples import cut, golds_of, shown_record
 from rlcr.runs.record import CORRECT, UNSCORABLE, WRONG
 
-Rows = NDArray[np.int64]
+Rows = NDArray[Any]  # whole numbers
 
 _CODES: dict[str, int] = dict(zip(VERDICTS, (CORRECT, WRONG, UNSCORABLE), strict=True))
 #: Orders that are kept, so that turning a page sorts nothing.
-_KEPT = 6
+_KEPT = 4
 #: How long a reader waits for questions that were not read yet.
 _PATIENCE = 0.3
 _STILL_READING = "(the questions are still being read)"
@@ -129,7 +129,7 @@ class Answers:
         if query.view == "side":
             places = places[_firsts(shelf, places)]
         with self._lock:
-            self._kept[key] = shelf.version, places
+            self._kept[key] = shelf.version, places.astype(np.int32)
             self._kept.move_to_end(key)
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
