@@ -40,10 +40,10 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "rlvr": ("weights.calibration=0", "credit=all", "confidence_entropy=0"),
     "rlcr": (),
     # As the paper has it: the whole reward on every token.
-    "rlcr-all": ("credit=all",),
+    "rlcr-all": ("credit=all", "confidence_entropy=0"),
     "rlcr-log": ("reward=rlcr-log",),
-    "calibration-only": ("reward=calibration-only", "credit=all"),
-    "masked": ("reward=calibration-only", "credit=analysis+confidence"),
+    "calibration-only": ("reward=calibration-only", "credit=all", "confidence_entropy=0"),
+    "masked": ("reward=calibration-only", "credit=analysis+confidence", "confidence_entropy=0"),
 }
 #: What is compared: three seeds each, on every family that is trained on. The others: one seed, on chains.
 MAIN = ("rlvr", "rlcr")

@@ -277,7 +277,7 @@ def test_the_study_compares_both_runs_at_every_size(tmp_path: Path, checkpoint: 
         ("learning_rate: 1", "unknown setting 'learning_rate'"),
         ("test: abc", "test must be a whole number from 2, not 'abc'"),
         ("micro_batch: 0", "micro_batch must be a whole number from 1, not 0"),
-        ("lr: 1e-5", "lr must be a number from 0, not '1e-5'"),  # YAML takes it for a text
+        ("lr: fast", "lr must be a number from 0, not 'fast'"),
     ):
         own.write_text(f"models: [a]\n{setting}\n")
         with pytest.raises(RlcrError, match=message):
