@@ -39,13 +39,20 @@ def torchrun(*arguments: str, **variables: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+def known(number: float | None) -> float:
+    """Not a number of the kind that is measured, where there is none."""
+    return -1.0 if number is None else number
+
+
 def test_two_processes_make_the_update_of_one(tmp_path: Path) -> None:
     torchrun("tests.training.one_update", str(tmp_path / "two"))
     two, one = torch.load(tmp_path / "two" / "found.pt"), updates(tmp_path / "one")
     for case in CASES:
         assert two[case]["rollouts"] == one[case]["rollouts"], case
         assert error(two[case]["gradient"], one[case]["gradient"]) < 1e-5, case
-        assert two[case]["mismatch"] == pytest.approx(one[case]["mismatch"], rel=1e-4), case
+        assert [*map(known, two[case]["mismatch"].values())] == pytest.approx(
+            [*map(known, one[case]["mismatch"].values())], rel=1e-4
+        ), case
 
 
 def test_supervised_training_on_weights_in_parts_is_that_of_one_process(
