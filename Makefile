@@ -9,7 +9,7 @@
 #   make evidence     a real language model trained in many ways: hours, resumable; results/evidence.json
 #   make interop      our adapters inside the real engines, each in an environment of its own
 #   make served       a real vLLM on the CPU and a real nginx: evaluation, asking, failover, training; results/served.json
-#   make faults       kills, damaged files, full disks and the like, by the hundred: docs/reliability.md
+#   make faults       kills, damaged files, full disks and the like: docs/reliability.md
 #   make docs         the documentation as a site, with the quickstart's report: build/docs/index.html
 #   make cluster      several processes with the real DeepSpeed and FSDP, on CPUs, in .venv-cluster
 #   make paper        the paper's tables, checked and recomputed where RLCR_DATA has outputs: results/paper.json
