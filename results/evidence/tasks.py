@@ -8,7 +8,7 @@ solutions that `rlcr warm-up` teaches: every run starts from one model, which kn
 
 chains     2 to 4 terms of 1 to 3 digits are added and subtracted (reasoning-gym's ``chain_sum``); worked out
            one partial sum a line.
-letters    how often a letter occurs in 2 to 5 words (reasoning-gym's ``letter_counting``); worked out word by
+letters    how often a letter occurs in 3 to 6 words (reasoning-gym's ``letter_counting``); worked out word by
            word.
 reading    a question of HotpotQA with one sentence. In half of the problems it holds the answer, in the other
            half it is another sentence of the question's paragraphs: a reader can know that it does not know.
@@ -78,7 +78,7 @@ def chains(sizes: Sizes, data_dir: Path | None = None) -> Splits:
 
 def letters(sizes: Sizes, data_dir: Path | None = None) -> Splits:
     """A letter counted in a few words."""
-    settings = {"min_words": 2, "max_words": 5}
+    settings = {"min_words": 3, "max_words": 6}
     return _gym("letters", "letter_counting", settings, "math", _counts, sizes)
 
 
