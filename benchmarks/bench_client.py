@@ -4,8 +4,9 @@
     python benchmarks/bench_client.py --requests 500 --rounds 3
     … --write                                              into benchmarks/results.json
 
-The server (fast_server.py) is a process of its own and always says the same. CPU time is that of this process
-and all its threads, so that a busy machine matters less; the ways take turns, and ratios are of medians.
+The server (fast_server.py) is a process of its own; no two of its texts are the same. All ways send the same
+conversations. CPU time is that of this process and all its threads, so that a busy machine matters less; the
+ways take turns, and ratios are of medians.
 
     plain        16 coroutines over one httpx2.AsyncClient: post a body, read the JSON. Nothing else
     sampler      EndpointSampler: bodies made, replies checked, retries, completions in the caller's thread
@@ -27,27 +28,31 @@ from pathlib import Path
 from typing import Any
 
 from recording import record
+from rlcr.problem import Problem
+from rlcr.prompts import load_prompt, messages
 
 HERE = Path(__file__).parent
 CONCURRENCY = 16
+METHOD = "rlcr"
 
 
-def questions(count: int) -> list[str]:
-    return [f"[{number}] Which city is the capital of France?" for number in range(count)]
+def problems(count: int) -> list[Problem]:
+    question = "Which city is the capital of France?"
+    return [Problem(f"q/{number}", f"[{number}] {question}", ("Paris",), "exact") for number in range(count)]
 
 
 def plain(url: str, count: int) -> None:
     import httpx2
 
-    asked = iter(questions(count))
+    asked, prompt = iter(problems(count)), load_prompt(METHOD)
 
     async def worker(client: httpx2.AsyncClient) -> None:
-        for question in asked:
+        for problem in asked:
             body = {
                 "model": "fast",
                 "max_tokens": 4096,
                 "temperature": 0.0,
-                "messages": [{"role": "user", "content": question}],
+                "messages": messages(prompt, problem),
             }
             reply = await client.post(f"{url}/chat/completions", json=body)
             if not reply.json()["choices"][0]["message"]["content"]:
@@ -64,10 +69,8 @@ def sampler(url: str, count: int) -> None:
     from rlcr.sample import Request, Sampling
     from rlcr.sample.endpoint import EndpointSampler
 
-    requests = (
-        Request(f"q{number}", ({"role": "user", "content": question},))
-        for number, question in enumerate(questions(count))
-    )
+    prompt = load_prompt(METHOD)
+    requests = (Request(problem.id, tuple(messages(prompt, problem))) for problem in problems(count))
     asking = EndpointSampler(url, "fast", mode="chat", concurrency=CONCURRENCY)
     found = sum(bool(one.text) for one in asking.sample(requests, Sampling()))
     if found != count:
@@ -76,14 +79,12 @@ def sampler(url: str, count: int) -> None:
 
 def evaluation(url: str, count: int) -> None:
     from rlcr.evaluate import Settings, evaluate
-    from rlcr.problem import Problem
     from rlcr.tasks import write_problems
 
     with tempfile.TemporaryDirectory() as folder:
         task = Path(folder) / "task.jsonl"
-        problems = [Problem(f"q/{n}", text, ("Paris",), "exact") for n, text in enumerate(questions(count))]
-        write_problems(task, problems)
-        results = evaluate(Settings(f"{url}#fast", (str(task),), "rlcr"), Path(folder) / "run")
+        write_problems(task, problems(count))
+        results = evaluate(Settings(f"{url}#fast", (str(task),), METHOD), Path(folder) / "run")
         (coverage,) = results.coverage.values()
         if coverage.answered != count:
             raise SystemExit(f"{coverage.answered} records of {count}")

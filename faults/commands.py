@@ -76,6 +76,17 @@ class Command:
         self._process = _context.Process(target=_command, args=(list(map(str, arguments)), str(log), first))
         self._process.start()
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.is_alive()
+
     def end(self, kill_after: float | None = None) -> Ended:
         """Wait for its end, or kill it after some seconds."""
         self._process.join(_HANGS if kill_after is None else kill_after)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlcr import metrics
 from rlcr.errors import RlcrError, described, nearest
-from rlcr.evaluate.forced import FORCED_KINDS, ForcedConfidences, forced_kinds
+from rlcr.evaluate.forced import FORCED_KINDS, ForcedConfidences
+from rlcr.evaluate.gathering import TaskSamples, gather
 from rlcr.evaluate.graded_table import group_name
 from rlcr.metrics.frames import Tabular, estimate_cells, headings
 from rlcr.metrics.measurement import GradedSamples, Measurement
@@ -25,49 +26,12 @@ from rlcr.metrics.tables import (
     resting_on,
     text_headings,
 )
-from rlcr.runs.columns import VERBALISED, held_confidences, read_column
+from rlcr.runs.columns import VERBALISED, read_column
 from rlcr.runs.lines import read_object
 from rlcr.runs.record import Key, Record
 from rlcr.runs.stamps import records_hash, why_stale
 from rlcr.runs.store import CONFIDENCES, RESULTS, Run, open_run
 from rlcr.verify.verdict import UNSCORABLE_SHARE, unscorable_warning
-
-
-@dataclass
-class _TaskSamples:
-    """What is gathered of one task while its records stream by."""
-
-    samples: dict[str, GradedSamples] = field(default_factory=dict)
-    questions: dict[str, int] = field(default_factory=dict)
-    completions: int = 0
-    tokens: int = 0
-    repaired: Counter[str] = field(default_factory=Counter)
-    unrepaired: Counter[str] = field(default_factory=Counter)
-    unscorable: Counter[str] = field(default_factory=Counter)
-    verifiers: Counter[str] = field(default_factory=Counter)
-    forced: Counter[str] = field(default_factory=Counter)
-    cut_off: int = 0
-    without_logprobs: int = 0
-
-    @property
-    def scored(self) -> int:
-        return self.completions - self.unscorable.total()
-
-    def add(self, record: Record, further: Mapping[str, float | None]) -> None:
-        question = self.questions.setdefault(record.id, len(self.questions))
-        correct = record.correct
-        for name, confidence in (*held_confidences(record).items(), *further.items()):
-            self.samples.setdefault(name, GradedSamples()).add(correct, confidence, question=question)
-        self.completions += 1
-        self.tokens += record.tokens
-        self.repaired.update(record.repairs)
-        self.unrepaired.update(record.unrepaired)
-        self.verifiers[record.verifier] += 1
-        self.forced.update(forced_kinds(record))
-        self.cut_off += record.finish_reason == "length"
-        self.without_logprobs += record.likelihood is None
-        if correct is None:
-            self.unscorable[record.reason] += 1
 
 
 @dataclass(frozen=True)
@@ -222,13 +186,7 @@ def measure_records(
     ``columns`` are further sources of confidence, beside those that the records hold; ``failures`` are the
     completions that became no records.
     """
-    # Without their texts, which nothing here needs and which would fill the memory. Sorted, since the
-    # bootstrap draws by position: a resumed run must get the intervals of a whole one.
-    rows = sorted((replace(record, text="") for record in records), key=lambda row: (row.task, row.key))
-    gathered: dict[str, _TaskSamples] = {}
-    for row in rows:
-        further = {name: column.get(row.key) for name, column in (columns or {}).items()}
-        gathered.setdefault(row.task, _TaskSamples()).add(row, further)
+    gathered = gather(records, columns or {})
     unscored = {name: dict(task.unscorable) for name, task in sorted(gathered.items()) if not task.scored}
     if len(unscored) == len(gathered):
         raise RlcrError(f"nothing to measure: no completion could be scored ({unscored})")
@@ -242,7 +200,7 @@ def measure_records(
 
 
 def _coverage(
-    gathered: Mapping[str, _TaskSamples], failures: Iterable[Mapping[str, Any]]
+    gathered: Mapping[str, TaskSamples], failures: Iterable[Mapping[str, Any]]
 ) -> dict[str, Coverage]:
     failed: dict[str, Counter[str]] = {name: Counter() for name in gathered}
     for failure in failures:
@@ -255,7 +213,7 @@ def _coverage(
     }
 
 
-def _result(task: _TaskSamples, resamples: int) -> TaskResult:
+def _result(task: TaskSamples, resamples: int) -> TaskResult:
     measured = {
         name: samples.measure(resamples=resamples)
         for name, samples in task.samples.items()

@@ -24,11 +24,11 @@ from rlcr.evaluate.settings import Asked, Settings, kept_tasks
 from rlcr.evaluate.stages import Evaluation, run_stages
 from rlcr.metrics.tables import latex, markdown
 from rlcr.problem import Problem
-from rlcr.runs.columns import column_files, fresh_columns, stamp_columns
+from rlcr.runs.columns import column_files, fresh_columns, stored_columns
 from rlcr.runs.differences import check_same
 from rlcr.runs.lines import sealed, write_whole
 from rlcr.runs.record import to_line
-from rlcr.runs.stamps import stale_files, write_derived
+from rlcr.runs.stamps import Hashed, stale_files, stamp_files, write_derived
 from rlcr.runs.store import (
     CONFIDENCES,
     PROBLEMS,
@@ -186,7 +186,10 @@ def _evaluate(
 
 
 def _create(out: Path, settings: dict[str, Any], graded: dict[str, Any], problems: list[Problem]) -> Run:
-    return create_run(out, settings, graded, run_facts(_PACKAGES), problems_sha256=problems_sha256(problems))
+    tasks = list(settings["tasks"].values())
+    # That of a single task is known already: of 100,000 problems it takes seconds.
+    digest = tasks[0]["sha256"] if len(tasks) == 1 else problems_sha256(problems)
+    return create_run(out, settings, graded, run_facts(_PACKAGES), problems_sha256=digest)
 
 
 def rescore(
@@ -249,13 +252,15 @@ def write_results(run: Run) -> Results:
     """
     if run.settings.get("adaptive"):
         write_adaptive(run)
-    made_from = stamp_columns(run)
+    files = stamp_files(run, column_files(*stored_columns(run.folder)))
     columns, stale = fresh_columns(run)
     for name, why in stale.items():
         log.warning("%s: confidence column %s is left out: %s", run.folder, name, why)
+    records = Hashed(run)
     results = measure_records(
-        run.independent_records(), run.described, columns, failures=run.independent_failures()
+        run.independent_records(records), run.described, columns, failures=run.independent_failures()
     )
+    made_from = {"records": records.value(), **files}
     write_derived(run, RESULTS, results.to_dict(), made_from, without=column_files(*stale))
     table = results_table(results)
     write_whole(run.folder / "results.md", markdown(table))

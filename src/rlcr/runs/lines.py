@@ -22,7 +22,7 @@ from zlib import crc32
 
 from rlcr.errors import RlcrError
 from rlcr.files import new_file, writing
-from rlcr.runs.record import Record, to_line
+from rlcr.runs.record import Record, json_line, to_line
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +32,6 @@ _DIGITS = 8
 _SEAL = len(_NAME) + _DIGITS + len(_END)
 # So many damaged lines of a file are named one by one.
 _NAMED = 5
-
-
-def json_line(cells: Mapping[str, Any]) -> str:
-    """An object as a line of JSON, without a checksum: for files that others read or edit."""
-    return json.dumps(cells, ensure_ascii=False) + "\n"
 
 
 def sealed(line: str) -> str:

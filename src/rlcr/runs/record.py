@@ -102,11 +102,18 @@ class Record(Sampled):
         return None if self.verdict == "unscorable" else self.verdict == "correct"
 
 
+def json_line(cells: Mapping[str, Any]) -> str:
+    """An object as a line of JSON, without a checksum."""
+    return _ENCODE(cells) + "\n"
+
+
+#: Made once: `json.dumps` with any option makes an encoder anew for every line.
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def to_line(record: Sampled) -> str:
     """A record as a line of JSON; its key comes first."""
-    return (
-        json.dumps({name: getattr(record, name) for name in _names(type(record))}, ensure_ascii=False) + "\n"
-    )
+    return json_line({name: getattr(record, name) for name in _names(type(record))})
 
 
 #: Lists in JSON, tuples here.

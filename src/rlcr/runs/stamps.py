@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.runs.lines import object_of, write_object
+from rlcr.runs.record import Record
 from rlcr.runs.store import ADAPTIVE, COLUMNS, COMPARISON, RESULTS, Run
 
 MADE_FROM = "made_from"
@@ -54,17 +55,39 @@ class RecordsHash:
         return self._digest.hexdigest()[:16]
 
 
+class Hashed:
+    """The records of a run, hashed as they are read: what is made of them, and the hash, are of the same."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._digest = RecordsHash(run.graded.get("grading"))
+
+    def __iter__(self) -> Iterator[Record]:
+        for record in self._run.records():
+            self._digest.add({name: getattr(record, name) for name in _HASHED})
+            yield record
+
+    def value(self) -> str:
+        """The hash of all that was read."""
+        return self._digest.value()
+
+
 def records_hash(run: Run) -> str:
     """The hash of a run's records as they are now."""
-    digest = RecordsHash(run.graded.get("grading"))
-    for record in run.records():
-        digest.add({name: getattr(record, name) for name in _HASHED})
-    return digest.value()
+    records = Hashed(run)
+    for _ in records:
+        pass
+    return records.value()
 
 
 def stamp(run: Run, files: Iterable[str] = ()) -> Stamp:
     """What is about to be read: a run's records, and more of its files. To be taken before they are."""
-    return {"records": records_hash(run), **{name: _file_hash(run.folder, name) for name in files}}
+    return {"records": records_hash(run), **stamp_files(run, files)}
+
+
+def stamp_files(run: Run, files: Iterable[str]) -> Stamp:
+    """The same of files only, where the records are `Hashed` while they are read."""
+    return {name: _file_hash(run.folder, name) for name in files}
 
 
 def write_derived(

@@ -110,12 +110,14 @@ class Run:
             return "import the completions again"
         return f"{self.resume_command()} drops it and makes the completion again"
 
-    def independent_records(self) -> Iterator[Record]:
+    def independent_records(self, records: Iterable[Record] | None = None) -> Iterator[Record]:
         """The completions that do not depend on what others said: of an adaptive run, its first round.
 
         How many samples came later was decided by answers, so that hard questions would weigh more.
+        ``records`` are all of them, where they are being read already.
         """
-        return (record for record in self.records() if self._independent(record.sample))
+        every = self.records() if records is None else records
+        return (record for record in every if self._independent(record.sample))
 
     def independent_failures(self) -> list[dict[str, Any]]:
         """The completions that failed and do not depend on what others said."""

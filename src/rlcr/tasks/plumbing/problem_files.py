@@ -23,7 +23,11 @@ def to_line(problem: Problem) -> str:
     extras = {key: problem.extras[key] for key in sorted(problem.extras)}
     values = (problem.id, problem.question, problem.gold, problem.verifier, problem.instruction, extras)
     cells = dict(zip(_COLUMNS, values, strict=True))
-    return json.dumps(cells, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+    return _ENCODE(cells) + "\n"
+
+
+#: Made once: `json.dumps` with any option makes an encoder anew for every line.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def sha256(problems: Iterable[Problem]) -> str:
