@@ -12,6 +12,9 @@
 #   make faults       kills, damaged files, full disks and the like: docs/reliability.md
 #   make docs         the documentation as a site, with the quickstart's report: build/docs/index.html
 #   make cluster      several processes with the real DeepSpeed and FSDP, on CPUs, in .venv-cluster
+#   make lock         requirements.lock: all extras, every file with its hash; make setup LOCKED=1 installs them
+#   make lowest       the tests of the core with the lowest versions allowed, in .venv-lowest
+#   make audit        known holes in the versions of the lock; asks a service on the network
 #   make paper        the paper's tables, checked and recomputed where RLCR_DATA has outputs: results/paper.json
 
 PYTHON ?= python3
@@ -20,7 +23,8 @@ TORCH ?= torch==2.13.0
 EXTRAS ?= dev,train,endpoint,gym,serve
 BIN := .venv/bin
 
-.PHONY: setup quickstart test check bench bench-training results paper evidence interop faults docs cluster served
+.PHONY: setup quickstart test check bench bench-training results paper evidence interop faults docs cluster served \
+    lock lowest audit
 
 # Which steps `make served` runs; all of them by default.
 STEPS ?=
@@ -29,14 +33,48 @@ ENGINES ?=
 # What `make faults` is given, such as --only kill-eval or --trials 3.
 FAULTS ?=
 CASES ?=
+# Rooms whose tests need no torch. `make lock LOCK=--upgrade` takes the newest versions of all.
+LOWEST ?= tests/metrics tests/verify tests/runs tests/prompts tests/many tests/test_response.py tests/test_reward.py \
+    tests/test_scoring.py tests/test_problem.py tests/test_files.py tests/test_errors.py
+LOCK ?=
 
 setup: .venv/ready
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+	    -r requirements.lock)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
 	touch $@
+
+# torch is left out: its builds for CPUs and for CUDA differ, and TORCH above chooses one.
+lock: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	mkdir -p build
+	echo 'torch ; sys_platform == "never"' > build/without-torch.txt
+	$(BIN)/uv pip compile pyproject.toml --quiet --no-config --all-extras --universal --python-version 3.11 \
+	    --generate-hashes --overrides build/without-torch.txt --no-emit-package torch \
+	    --custom-compile-command "make lock" -o requirements.lock $(LOCK)
+
+# What is tested is what needs no torch, with nothing installed that could bring newer versions.
+.venv-lowest/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	mkdir -p build
+	.venv-lowest/bin/uv pip compile pyproject.toml --quiet --no-config --extra endpoint --extra serve \
+	    --resolution lowest-direct --python-version 3.11 -o build/lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -r build/lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check pytest hypothesis openai
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+lowest: .venv-lowest/ready
+	OMP_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -m "not slow" $(LOWEST)
+
+audit: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --disable-pip --require-hashes -r requirements.lock
 
 quickstart: setup
 	$(BIN)/python -m rlcr quickstart

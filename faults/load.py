@@ -1,4 +1,4 @@
-"""Load: a long evaluation against a fast server holds as much memory and as many files at its end as early on."""
+"""Load: at the end of a long evaluation it holds as much memory and as many files as early on."""
 
 from __future__ import annotations
 

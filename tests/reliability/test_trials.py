@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from faults import load
 from faults.__main__ import failures
 from faults.commands import import_beforehand
 from faults.listing import FAULTS
@@ -35,6 +36,13 @@ def make_trials(name: str, folder: Path) -> None:
 def test_nothing_is_lost_doubled_or_wrong(name: str, tmp_path: Path) -> None:
     import_beforehand(torch=False)
     make_trials(name, tmp_path)
+
+
+def test_memory_and_open_files_stay_flat(tmp_path: Path) -> None:
+    import_beforehand(torch=False)
+    outcome = load.trial_of(tmp_path, 0, problems=1500)
+    assert not failures(vars(outcome)), outcome.notes
+    assert len(outcome.counted) == 5
 
 
 @pytest.mark.slow

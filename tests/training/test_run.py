@@ -125,6 +125,7 @@ def test_a_finished_run_leaves_a_model_that_knows_its_method(recipe: Path, tmp_p
     card = (result.model / "README.md").read_text()
     facts = json.loads((tmp_path / "run" / "training.json").read_text())
     assert facts["settings"]["data"]["sha256"] in card
+    assert "base_model" not in card.split("---")[1]  # it was a folder, which the hub does not take for one
     assert "Held out" in card
     assert [line["update"] for line in result.evals] == [1, 2]
     # Nothing this model writes has a confidence that can be scored, or else the best is kept.

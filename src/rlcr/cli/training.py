@@ -1,4 +1,4 @@
-"""`rlcr recipes`, `rlcr train` and `rlcr launch-config`."""
+"""`rlcr recipes`, `rlcr train`, `rlcr push` and `rlcr launch-config`."""
 
 from __future__ import annotations
 
@@ -107,6 +107,24 @@ def train(
         raise
     if is_main():
         say(f"trained: {result.model}" + (f"; {result.doubts}" if result.doubts else ""))
+
+
+def push(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run of `rlcr train` or `rlcr sft`, or a model.")
+    ],
+    name: Annotated[str, typer.Argument(metavar="ORG/NAME", help="The repository on the Hugging Face hub.")],
+    public: Annotated[
+        bool, typer.Option("--public", help="For everyone to see; a new repository is private otherwise.")
+    ] = False,
+    best: Annotated[
+        bool, typer.Option("--best", help="The best by the held-out metric instead of the last.")
+    ] = False,
+) -> None:
+    """Upload a trained model to the Hugging Face hub: weights, tokenizer and card."""
+    from rlcr.training.pushing import push_model
+
+    say(f"pushed: {push_model(run, name, public=public, best=best)}")
 
 
 def launch_config(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from rlcr.runs.lines import write_whole
 from rlcr.tasks import TaskSet
 from rlcr.training.recipes import Resolved
 from rlcr.training.teaching import counts, outcome
+
+#: How the name of a model on the hub looks.
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
 def write_card(
@@ -28,7 +32,12 @@ def write_card(
     recipe, method = resolved.recipe, get_method(resolved.recipe.method)
     said = [setting for setting in resolved.settings if setting.origin != "default"]
     header = yaml.safe_dump(
-        {"base_model": recipe.model, "library_name": "transformers", "tags": ["rlcr", "grpo", "calibration"]},
+        {
+            # The hub refuses what is not one of its models, such as a folder.
+            **({"base_model": recipe.model} if _is_on_hub(recipe.model) else {}),
+            "library_name": "transformers",
+            "tags": ["rlcr", "grpo", "calibration"],
+        },
         sort_keys=False,
     )
     sections = [
@@ -48,6 +57,10 @@ def write_card(
         _table(["setting", "value", "from"], [[s.name, s.value, s.source or s.origin] for s in said]),
     ]
     write_whole(folder / "README.md", "\n".join(section for section in sections if section))
+
+
+def _is_on_hub(model: str) -> bool:
+    return bool(HUB_NAME.fullmatch(model)) and not Path(model).exists()
 
 
 def _taught(updates: Sequence[Mapping[str, Any]]) -> str:
