@@ -94,5 +94,5 @@ def test_what_goes_wrong_is_one_line(hub: HubServer, run: Path) -> None:
 
 
 def test_a_card_that_the_hub_refuses_is_named(hub: HubServer, run: Path) -> None:
-    (run / "model" / "README.md").write_text("---\nbase_model: ../here\n---\n")
-    expect_one_line(push(hub, run, "me/model"), '"base_model" with value "../here" is not valid')
+    (run / "model" / "README.md").write_text("---\nbase_model: /home/me/start\n---\n")
+    expect_one_line(push(hub, run, "me/model"), '"base_model" with value "/home/me/start" is not valid')
