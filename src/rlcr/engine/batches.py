@@ -73,6 +73,12 @@ class Sample:
         return len(self.completion) - 1
 
 
+def common_beginning(rows: Sequence[Sequence[int]]) -> int:
+    """How many tokens all rows begin with."""
+    together = zip(*rows, strict=False)
+    return next((place for place, ids in enumerate(together) if len(set(ids)) > 1), min(map(len, rows)))
+
+
 def cut_plain(samples: Sequence[Sample], rows: int) -> list[list[Sample]]:
     """``rows`` completions at a time, in the order given."""
     return [list(samples[start : start + rows]) for start in range(0, len(samples), rows)]
