@@ -62,7 +62,7 @@ class HubServer:
 
             do_GET = do_POST = do_PUT = answer
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, format: str, *args: Any) -> None:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
