@@ -34,8 +34,9 @@ ENGINES ?=
 FAULTS ?=
 CASES ?=
 # Rooms whose tests need no torch. `make lock LOCK=--upgrade` takes the newest versions of all.
-LOWEST ?= tests/metrics tests/verify tests/runs tests/prompts tests/many tests/test_response.py tests/test_reward.py \
-    tests/test_scoring.py tests/test_problem.py tests/test_files.py tests/test_errors.py
+LOWEST ?= tests/cli tests/metrics tests/runs tests/many tests/prompts/test_prompts.py \
+    tests/verify/test_exact.py tests/verify/test_choice.py tests/verify/test_math.py tests/test_response.py \
+    tests/test_reward.py tests/test_scoring.py tests/test_problem.py tests/test_files.py tests/test_errors.py
 LOCK ?=
 
 setup: .venv/ready
@@ -65,7 +66,8 @@ lock: setup
 	.venv-lowest/bin/uv pip compile pyproject.toml --quiet --no-config --extra endpoint --extra serve \
 	    --resolution lowest-direct --python-version 3.11 -o build/lowest.txt
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -r build/lowest.txt
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check pytest hypothesis openai
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest.txt \
+	    pytest hypothesis openai relplot
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
 
