@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -247,6 +248,11 @@ def test_the_contents_fit_and_runs_stay_comparable(browser: Any, page: Path) -> 
         assert len(cells) == 4
         assert len({cell.location["y"] for cell in cells}) == 1
         assert max(cell.location["x"] + cell.size["width"] for cell in cells) <= 390
+    # Rows of the same run are told apart, though the column that does so has no room.
+    names = [row.text for row in shown.all("#table-differences tbody th")]
+    assert names == ["rlvr\ngsm8k", "rlvr\ntrivia", "rlcr\ngsm8k", "rlcr\ntrivia"]
+    shown.click("#table-differences .all-columns")
+    assert shown.one("#table-differences tbody th").text == "rlvr"
     shown.click("#table-headline .all-columns")
     assert shown.one("#table-headline thead th.extra").is_displayed()
     assert shown.overflow() == 0
@@ -267,6 +273,10 @@ def test_on_paper_figures_and_tables_are_whole(browser: Any, page: Path, tmp_pat
     for heading in ("Accuracy", "Reward", "Unscorable", "Rated", "Task by task", "Training"):
         assert heading in text
     assert shown.run("return document.querySelectorAll('details.fold[open]').length") == 0
+    # No head of a column is broken inside of a word, and no title is left behind by its figure.
+    assert re.search(r"Repaired +Unscorable +Answers +Rated", text)
+    (sheet,) = (sheet for sheet in text.split("\f") if "Several analyses of one answer" in sheet)
+    assert "analyses (K)" in sheet
     wide = """return [...document.querySelectorAll('.wide-table')].filter((e) => e.offsetParent
         && e.scrollWidth > e.clientWidth + 1).map((e) => e.parentElement.id)"""
     shown.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})

@@ -75,6 +75,23 @@ def test_a_gain_in_one_metric_does_not_hide_a_loss_in_another() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("gap", "auroc", "said"),
+    [
+        ((-0.12, 0.01), (0.62, 0.77), "51.2%: neither clearly over- nor underconfident (ECE 0.089); its confidence tells right from wrong"),
+        ((-0.12, -0.01), (0.45, 0.55), "51.2%: underconfident (ECE 0.089); its confidence does not clearly tell right from wrong"),
+        ((-0.02, 0.01), (0.30, 0.45), "51.2%: neither over- nor underconfident (ECE 0.089); its confidence is higher where it is wrong"),
+    ],
+)  # fmt: skip
+def test_one_run_is_called_calibrated_only_where_that_is_known(
+    gap: tuple[float, float], auroc: tuple[float, float], said: str
+) -> None:
+    values = {"accuracy": 0.571, "confidence": 0.512, "ece": 0.089, "auroc": 0.7}
+    run = Told("x", values, 198, intervals={"gap": gap, "auroc": auroc})
+    begin = "x is right in 57.1% of 198 answers at a mean confidence of "
+    assert headline([run], exactly([run])) == f"{begin}{said} (AUROC 0.700)."
+
+
 def test_one_run_alone_and_one_of_which_all_others_gave_up() -> None:
     values = {"accuracy": 0.454, "confidence": 0.642, "ece": 0.188, "auroc": 0.716}
     alone = Told("x", values, 500, intervals={"gap": (0.15, 0.23), "auroc": (0.67, 0.76)})

@@ -63,8 +63,11 @@ def write_report(
 # --- the page ---------------------------------------------------------------------------------------
 
 
-def render(report: Report, *, live: bool = False) -> str:
-    """The page as HTML; a ``live`` one asks a server for its answers (:mod:`rlcr.report.live`)."""
+def render(report: Report, *, live: bool = False, number: int = 0) -> str:
+    """The page as HTML; a ``live`` one asks a server for its answers (:mod:`rlcr.report.live`).
+
+    ``number`` counts the pages that a server makes of growing runs, so that none is loaded twice.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -82,6 +85,7 @@ def render(report: Report, *, live: bool = False) -> str:
         "runs": [{"name": samples.cut(run.label), "method": samples.cut(run.method)} for run in report.evals],
         "colours": len(PALETTE),
         "live": live,
+        "page": number,
         "problems": report.selection.problems,
         "samples": report.selection.samples,
     }
