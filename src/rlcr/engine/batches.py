@@ -13,7 +13,7 @@ from which nothing flows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,9 +63,27 @@ class Sample:
         return int(self.counted_T.sum())
 
     @property
+    def has_advantage(self) -> bool:
+        """Whether the policy gradient of any token that counts is other than zero."""
+        return bool(self.advantages_T[self.counted_T].any())
+
+    @property
     def teaches(self) -> bool:
-        """Whether the policy gradient of any of its tokens is other than zero."""
-        return bool(self.advantages_T[self.counted_T].any()) or self.choice is not None
+        """Whether anything is learned from it."""
+        return self.has_advantage or self.choice is not None
+
+    def choice_alone(self) -> Sample:
+        """It up to its choice, of which nothing else counts."""
+        assert self.choice is not None
+        kept = self.choice.at + 1
+        nothing = np.zeros(kept)
+        return replace(
+            self,
+            completion=self.completion[:kept],
+            advantages_T=nothing,
+            counted_T=nothing.astype(bool),
+            sampled_T=None,
+        )
 
     @property
     def read(self) -> int:

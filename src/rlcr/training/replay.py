@@ -64,7 +64,7 @@ class Replay:
         """Keep what has a confidence to learn of an update's own completions."""
         if self._count:
             self._kept.extend(
-                _Kept(list(s.prompt), list(s.completion[: c.at + 1]), list(c.tokens), c.rewards_K.tolist())
+                _Kept(list(s.prompt), list(s.choice_alone().completion), list(c.tokens), c.rewards_K.tolist())
                 for s in samples
                 if (c := s.choice)
             )

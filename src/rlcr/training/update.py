@@ -315,7 +315,7 @@ def cut(learner: Learner, samples: list[Sample], *, everything: bool) -> list[Pa
     """The passes of this process. Unless ``everything`` is needed, what teaches nothing is left out."""
     recipe = learner.recipe
     if recipe.shared_prompts and not everything:
-        needed = [sample for sample in samples if sample.teaches]
+        needed = [s if s.has_advantage else s.choice_alone() for s in samples if s.teaches]
     else:
         needed = [sample for sample in samples if sample.counted or sample.choice]
     # Something must pass, or the optimiser would find no gradient at all, not even zero.
