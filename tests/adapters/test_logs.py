@@ -102,6 +102,7 @@ def write_lm_eval(path: Path) -> None:
 
 
 def write_verl(path: Path) -> None:
+    """As verl 0.9.1 dumps a validation with our reward, `trainer.validation_data_dir`."""
     rows = [
         {
             "input": f"system\nTags!\nuser\n{question}\nassistant\n",
@@ -110,7 +111,13 @@ def write_verl(path: Path) -> None:
             "score": 0.5,
             "step": 20,
             "reward": 0.5,
+            # What our reward gives beside the score; of a completion that nobody can judge acc is null.
             "acc": float(one[0].lower() == GOLD[question].lower()),
+            "format": 1.0,
+            "correctness": float(one[0].lower() == GOLD[question].lower()),
+            "calibration": -0.25,
+            "confidence": float(one[1]),
+            "unscorable": 0.0,
         }
         for question, said in SAID.items()
         for one in said
