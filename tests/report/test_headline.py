@@ -55,8 +55,8 @@ def test_the_quickstart_in_one_sentence() -> None:
         ((0.50, 0.20), (0.60, 0.10), 0.01, "b cuts ECE from 0.200 to 0.100 and raises accuracy from 0.500 to 0.600."),
         ((0.60, 0.20), (0.50, 0.10), 0.01, "b cuts ECE from 0.200 to 0.100 while accuracy falls from 0.600 to 0.500."),
         ((0.50, 0.10), (0.60, 0.20), 0.01, "b raises ECE from 0.100 to 0.200 while accuracy rises from 0.500 to 0.600."),
-        ((0.50, 0.20), (0.51, 0.10), 0.05, "b cuts ECE from 0.200 to 0.100 with accuracy undecided (0.500 and 0.510)."),
-        ((0.50, 0.11), (0.51, 0.10), 0.05, "a and b do not differ decidedly (ECE 0.110 and 0.100, accuracy 0.500 and 0.510)."),
+        ((0.50, 0.20), (0.51, 0.10), 0.05, "b cuts ECE from 0.200 to 0.100 with no clear change in accuracy (0.500 and 0.510)."),
+        ((0.50, 0.11), (0.51, 0.10), 0.05, "a and b do not clearly differ (ECE 0.110 and 0.100, accuracy 0.500 and 0.510)."),
         ((0.50, 0.10), (0.50, 0.10), 0.01, "a and b do not differ (ECE 0.100 and 0.100, accuracy 0.500 and 0.500)."),
     ],
 )  # fmt: skip
@@ -75,11 +75,28 @@ def test_a_gain_in_one_metric_does_not_hide_a_loss_in_another() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("gap", "auroc", "said"),
+    [
+        ((-0.12, 0.01), (0.62, 0.77), "51.2%: neither clearly over- nor underconfident (ECE 0.089); its confidence tells right from wrong"),
+        ((-0.12, -0.01), (0.45, 0.55), "51.2%: underconfident (ECE 0.089); its confidence does not clearly tell right from wrong"),
+        ((-0.02, 0.01), (0.30, 0.45), "51.2%: neither over- nor underconfident (ECE 0.089); its confidence is higher where it is wrong"),
+    ],
+)  # fmt: skip
+def test_one_run_is_called_calibrated_only_where_that_is_known(
+    gap: tuple[float, float], auroc: tuple[float, float], said: str
+) -> None:
+    values = {"accuracy": 0.571, "confidence": 0.512, "ece": 0.089, "auroc": 0.7}
+    run = Told("x", values, 198, intervals={"gap": gap, "auroc": auroc})
+    begin = "x is right in 57.1% of 198 answers at a mean confidence of "
+    assert headline([run], exactly([run])) == f"{begin}{said} (AUROC 0.700)."
+
+
 def test_one_run_alone_and_one_of_which_all_others_gave_up() -> None:
     values = {"accuracy": 0.454, "confidence": 0.642, "ece": 0.188, "auroc": 0.716}
     alone = Told("x", values, 500, intervals={"gap": (0.15, 0.23), "auroc": (0.67, 0.76)})
     said = (
-        "x is right in 45.4% of 500 answers and says 64.2%: overconfident (ECE 0.188); "
+        "x is right in 45.4% of 500 answers at a mean confidence of 64.2%: overconfident (ECE 0.188); "
         "its confidence tells right from wrong (AUROC 0.716)"
     )
     assert headline([alone], exactly([alone])) == f"{said}."
@@ -187,5 +204,6 @@ def test_the_published_runs(tmp_path: Path, shared_data: Path) -> None:
         folders.append(write_run(tmp_path / method, records, asked))
     report = make_report(read_runs(folders), budget=10_000)
     assert report.sentence == (
-        "RLCR cuts ECE from 0.492 to 0.188 with accuracy undecided (0.468 and 0.454); RLVR raises ECE to 0.611."
+        "RLCR cuts ECE from 0.492 to 0.188 with no clear change in accuracy (0.468 and 0.454); "
+        "RLVR raises ECE to 0.611."
     )

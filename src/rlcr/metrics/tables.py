@@ -35,6 +35,8 @@ class Heading:
     """Whether its cells have intervals: they are columns of their own in CSV."""
     key: bool = False
     """Whether it stays where there is room for a few columns only."""
+    identifies: bool = False
+    """Whether it tells rows of the same name apart, as columns of text do."""
 
     @property
     def title(self) -> str:
@@ -84,6 +86,15 @@ class Table:
     missing: str = ""
     folded: str = ""
     """Where the page shows it only when asked, what it says instead."""
+
+    def surname(self, row: Sequence[Cell]) -> str:
+        """What tells a row from others of the same name, where only the key columns have room."""
+        further = [(column, cell) for column, cell in zip(self.columns, row, strict=True) if not column.key]
+        return " · ".join(
+            f"{column.text.lower()} {cell.text}" if column.numeric else cell.text
+            for column, cell in further[1:]
+            if column.identifies or not column.numeric
+        )
 
 
 def estimate_cell(
@@ -158,9 +169,9 @@ def resting_on(cell: Cell, rows: int, every: int) -> Cell:
     return replace(cell, text=cell.text + PARTIAL, note=f"{cell.note}; {note}" if cell.note else note)
 
 
-def partial_note(rows: Sequence[Sequence[Cell]]) -> tuple[str, ...]:
+def partial_note(rows: Sequence[Sequence[Cell]], note: str = PARTIAL_NOTE) -> tuple[str, ...]:
     """What the mark means, where a table has it."""
-    return (PARTIAL_NOTE,) if any(cell.text.endswith(PARTIAL) for row in rows for cell in row) else ()
+    return (note,) if any(cell.text.endswith(PARTIAL) for row in rows for cell in row) else ()
 
 
 #: Whether the number of one row is decidedly better than that of another, in a column.

@@ -12,6 +12,7 @@ from typing import Any
 from rlcr.metrics.tables import Table
 from rlcr.report import coherence, scaling
 from rlcr.report.checking import ShapeError, estimate, items, mapping
+from rlcr.report.curves import METRIC_NAMES
 from rlcr.report.reading import EvalRun
 from rlcr.report.scaling import Having
 from rlcr.report.shapes import Bars, Figure, Layer, Panel, axis, interval, names_axis, number
@@ -96,12 +97,13 @@ def _sizes(having: Having) -> list[Figure]:
                 )
             )
             heights += [v for _, triple, _ in at for v in triple]
-        heading = f"{task}: {metric}" if len({t for t, _ in estimates}) > 1 else metric
+        named = METRIC_NAMES.get(metric, metric)
+        heading = f"{task}: {named}" if len({t for t, _ in estimates}) > 1 else named
         panels.append(
             Panel(
                 heading,
                 names_axis("classifier", list(by_size)),
-                axis(metric, heights, zero=True),
+                axis(named, heights, zero=True),
                 tuple(layers),
             )
         )

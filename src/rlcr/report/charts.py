@@ -37,7 +37,7 @@ class _Frame:
         self.height = _SQUARE if panel.square else _HEIGHT + (self.bottom - _BOTTOM)
         self.right, self.low = _WIDTH - _RIGHT, self.height - self.bottom
         # Long numbers at the axis push it to the right, so that they do not run into its name.
-        self.left = max(_LEFT, 28.0 + 6.4 * max((len(name) for _, name in panel.y.ticks), default=0))
+        self.left = max(_LEFT, 26.0 + 7.7 * max((len(name) for _, name in panel.y.ticks), default=0))
 
     def x(self, value: float) -> float:
         return self.left + self.x_axis.place(value) * (self.right - self.left)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,10 @@ from rlcr.report.shapes import Figure, Panel
 from rlcr.runs.columns import VERBALISED, Column, read_column, stored_columns
 
 MEASURED = (
-    ("auroc", Heading("AUROC", "up", interval=True)),
-    ("brier", Heading("Brier", "down", interval=True)),
+    ("auroc", Heading("AUROC", "up", interval=True, key=True)),
+    ("brier", Heading("Brier", "down", interval=True, key=True)),
     ("brier_skill", Heading("Brier skill", "up", interval=True)),
-    ("ece", Heading("ECE", "down", interval=True)),
+    ("ece", Heading("ECE", "down", interval=True, key=True)),
     ("within", Heading("Within question", "up", interval=True)),
 )
 _CAPTION = (
@@ -93,7 +94,7 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> list[Table]:
         )
         differences = [_difference(row) for row in rows if isinstance(row.get("minus_verbalised"), Mapping)]
         if differences:
-            heads = tuple(Heading(f"Δ {h.text}", h.better, interval=True) for _, h in MEASURED)
+            heads = tuple(replace(heading, text=f"Δ {heading.text}") for _, heading in MEASURED)
             caption = (
                 "Each column minus the stated confidence, paired on the answers where both give one. "
                 "Marked: those whose interval leaves out 0."

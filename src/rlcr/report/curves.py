@@ -33,6 +33,8 @@ from rlcr.report.shapes import (
 from rlcr.scoring import RULES, Incentives, check_incentives
 
 _RISK_POINTS = 60
+#: What a figure calls a metric.
+METRIC_NAMES = {"accuracy": "Accuracy", "auroc": "AUROC", "brier": "Brier score", "ece": "ECE"}
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,8 @@ RELIABILITY = (
     "behind it are the share of answers in the bin."
 )
 _SHORTLY = (
-    "Up: share right. Right: stated confidence. On the dashed diagonal a model is right as often as it says; "
-    "below it, overconfident."
+    "Share of right answers (upwards) against stated confidence. On the dashed diagonal a model is right as "
+    "often as it says; below it, it is overconfident."
 )
 
 

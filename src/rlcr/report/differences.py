@@ -34,7 +34,7 @@ def _minus(pairs: Pairs, baseline: int, collapsed: Sequence[Mark]) -> Table:
     runs, rows, notes = pairs.runs, [], []
     columns = (
         *text_headings("Run", "Task"),
-        *(Heading(f"Δ {column.text}", column.better, interval=True, key=column.key) for column in HEADLINE),
+        *(replace(column, text=f"Δ {column.text}") for column in HEADLINE),
         Heading("Questions"),
         Heading(_RATED),
     )

@@ -3,7 +3,7 @@
 The first run is what the others are measured against. The run that earns most of those that did not collapse
 is told of first: what it gains, what it loses, and whether accuracy paid for it. A difference is told as one
 only where its paired interval leaves out 0; where it does not, and is not narrow either, the sentence says
-that accuracy is undecided rather than equal.
+that no change is clear, rather than that accuracy is equal.
 """
 
 from __future__ import annotations
@@ -95,17 +95,22 @@ def _alone(run: Told) -> str:
     if not run.has("confidence", "ece"):
         return f"{said}; none of them states a confidence"
     confidence, accuracy = run.values["confidence"] or 0.0, run.values["accuracy"] or 0.0
-    gap, ends = confidence - accuracy, (run.intervals or {}).get("gap", (0.0, 0.0))
-    decided = (ends[0] > 0 or ends[1] < 0) and abs(gap) >= NEGLIGIBLE
-    word = (
-        ("overconfident" if gap > 0 else "underconfident") if decided else "on average as sure as it is right"
-    )
-    said += f" and says {confidence:.1%}: {word} (ECE {run.shown('ece')})"
+    gap = Difference(confidence - accuracy, *(run.intervals or {}).get("gap", (-1.0, 1.0)))
+    word = {
+        "up": "overconfident",
+        "down": "underconfident",
+        "equal": "neither over- nor underconfident",
+    }.get(_change(gap), "neither clearly over- nor underconfident")
+    said += f" at a mean confidence of {confidence:.1%}: {word} (ECE {run.shown('ece')})"
     if not run.has("auroc"):
         return said
     low, high = (run.intervals or {}).get("auroc", (0.0, 1.0))
-    tells = "tells" if low > 0.5 else "misleads about" if high < 0.5 else "does not tell"
-    return f"{said}; its confidence {tells} right from wrong (AUROC {run.shown('auroc')})"
+    tells = "does not clearly tell right from wrong"
+    if low > 0.5:
+        tells = "tells right from wrong"
+    elif high < 0.5:
+        tells = "is higher where it is wrong"
+    return f"{said}; its confidence {tells} (AUROC {run.shown('auroc')})"
 
 
 def _against(runs: Sequence[Told], alive: Sequence[int], differ: Differ) -> list[str]:
@@ -131,7 +136,7 @@ def _against(runs: Sequence[Told], alive: Sequence[int], differ: Differ) -> list
         ("down", f"{down} {name} to", f"{down.removesuffix('s')} {name} to"),
         ("up", f"{up} {name} to", f"{up.removesuffix('s')} {name} to"),
         ("equal", f"leaves {name} at", f"leave {name} at"),
-        ("open", f"does not change {name} decidedly:", f"do not change {name} decidedly:"),
+        ("open", f"does not clearly change {name}:", f"do not clearly change {name}:"),
     ):
         if having := groups.get(kind):
             names = joined([runs[number].label for number in having])
@@ -169,11 +174,11 @@ def _told(base: Told, run: Told, change: Callable[[str], str]) -> tuple[str, str
             moved_to = f"{verb} accuracy from {values[0]} to {values[1]}"
             return (
                 "ece",
-                f"{run.label} {moved_to}; its ECE, {ece[1]}, does not differ decidedly from {ece[0]}",
+                f"{run.label} {moved_to} with no clear change in ECE ({ece[0]} and {ece[1]})",
             )
-        surely = "" if set(changes.values()) <= {"equal", "unknown"} else " decidedly"
+        surely = "" if set(changes.values()) <= {"equal", "unknown"} else " clearly"
         at = f"ECE {ece[0]} and {ece[1]}, accuracy {values[0]} and {values[1]}"
-        return "ece", f"{base.label} and {run.label} do not differ{surely} ({at})"
+        return "ece", f"{base.label} and {run.label} do not{surely} differ ({at})"
     metric = (gains or losses)[0]
     up, down = "and raises accuracy", "while accuracy falls"
     if not gains:
@@ -183,7 +188,7 @@ def _told(base: Told, run: Told, change: Callable[[str], str]) -> tuple[str, str
         "up": f" {up} from {values[0]} to {values[1]}",
         "down": f" {down} from {values[0]} to {values[1]}",
         "equal": " at equal accuracy",
-        "open": f" with accuracy undecided ({values[0]} and {values[1]})",
+        "open": f" with no clear change in accuracy ({values[0]} and {values[1]})",
         "unknown": "",
     }[accuracy]
     if gains and losses:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlcr.metrics.tables import Cell, Heading, Table, estimate_cell, of_all, partial_note, text_headings
-from rlcr.report.curves import estimate_of
+from rlcr.report.curves import METRIC_NAMES, estimate_of
 from rlcr.report.naming import joined, short_model
 from rlcr.report.numbers import HEADLINE, METRICS, stored_basis, without_columns
 from rlcr.report.reading import TrainingRun
@@ -21,6 +21,8 @@ from rlcr.report.trainings import taught_updates
 _POINTS = 120
 # A curve that moves by less than this, as a share or in shares of its own size, goes nowhere.
 _FLAT = 0.01
+# What never comes to this is 0 but for rounding.
+_NOTHING = 1e-5
 _KEY_CURVES = ("Reward", "Accuracy", "ECE", "Confidence: mean")
 
 
@@ -95,7 +97,8 @@ def _flat(layers: Sequence[Line | Band], is_share: bool) -> str:
     lines = [layer for layer in layers if isinstance(layer, Line)]
     for line in lines:
         y = np.asarray(line.y)
-        if len(y) < 3 or np.ptp(y) > (_FLAT if is_share else _FLAT * np.abs(y).max()):
+        most = np.abs(y).max(initial=0.0)
+        if len(y) < 3 or np.ptp(y) > max(_NOTHING, _FLAT if is_share else _FLAT * most):
             return ""
     values = {line.label: number(float(np.mean(line.y))) for line in lines}
     if len(set(values.values())) == 1:
@@ -128,9 +131,6 @@ def bucketed(update: Floats, values: Floats, points: int = _POINTS) -> tuple[Flo
     return (np.add.reduceat(update, starts) / counts, np.add.reduceat(values, starts) / counts, size)
 
 
-_HELD_OUT = (("accuracy", "Accuracy"), ("auroc", "AUROC"), ("brier", "Brier score"), ("ece", "ECE"))
-
-
 def held_out(trainings: Sequence[TrainingRun]) -> Figure:
     """The evaluations on held-out problems during training, with their intervals."""
     tasks = list(
@@ -138,7 +138,7 @@ def held_out(trainings: Sequence[TrainingRun]) -> Figure:
     )
     panels = []
     for task in tasks:
-        for name, title in _HELD_OUT:
+        for name, title in METRIC_NAMES.items():
             layers: list[Line | Band] = []
             for run in trainings:
                 points = [
@@ -230,7 +230,7 @@ def held_out_table(trainings: Sequence[TrainingRun]) -> Table | None:
     """The held-out evaluations of the trainings, update by update; None where there are none."""
     columns = (
         *text_headings("Training"),
-        Heading("Update"),
+        Heading("Update", identifies=True),
         *text_headings("Task"),
         *HEADLINE,
         Heading("Rated"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 # Two folders at least, so that a lone slash in a sentence stays; an address has its slashes after a colon.
 _POSIX_PATH = re.compile(r"(?<![\w/:.~…])~?(?:/[^\s/:;,'\"`()<>]+){2,}/?")
+_PARTS_OF_RUNS = ("train", "eval")
 _WINDOWS_PATH = re.compile(r"(?<!\w)[A-Za-z]:\\(?:[^\s\\:;,'\"`()<>]+\\?)+")
 
 
@@ -68,8 +69,17 @@ def labels(folders: Sequence[Path]) -> list[str]:
 
     >>> labels([Path("a/rlcr"), Path("a/rlvr")]), labels([Path("a/eval"), Path("b/eval")])
     (['rlcr', 'rlvr'], ['a', 'b'])
+
+    Nor by the names that every recipe of ours gives to a part of a run, unless these are what differs.
+
+    >>> labels([Path("a/rlcr/train")]), labels([Path("a/rlcr/eval"), Path("a/rlcr/train")])
+    (['rlcr'], ['eval', 'train'])
     """
-    parts = [folder.resolve().parts for folder in folders]
+    parts: list[tuple[str, ...]] = [folder.resolve().parts for folder in folders]
+    whole: list[tuple[str, ...]] = [
+        path[:-1] if path[-1] in _PARTS_OF_RUNS and len(path) > 2 else path for path in parts
+    ]
+    parts = whole if len(set(whole)) == len(whole) else parts
     while (
         len({path[-1] for path in parts}) == 1
         and len(set(parts)) > 1

@@ -16,6 +16,7 @@ import numpy as np
 from rlcr import metrics
 from rlcr.metrics import Estimate
 from rlcr.metrics.tables import (
+    PARTIAL,
     Cell,
     Heading,
     Mark,
@@ -45,10 +46,9 @@ HEADLINE = (
 )
 _RATED = Heading("Rated")
 _COUNTED = (Heading("Tokens"), Heading("Repaired"), Heading("Unscorable"), Heading("Answers"), _RATED)
-_CAPTION = (
-    "With 95% intervals. Reward: accuracy − Brier, what RLCR pays on average. “best” stands where the paired "
-    "difference to the next run is decided."
-)
+_CAPTION = "With 95% intervals. Reward: accuracy − Brier, what RLCR pays on average."
+_BEST = "“best” stands where the paired difference to the next run is decided."
+_GRID_NOTE = f"{PARTIAL} rests on some of the answers only: the table of its task says on how many."
 _MEANINGS = {
     "Repaired": "Repaired: answers that took a forced continuation.",
     "Unscorable": "Unscorable: answers that could not be judged; they count for nothing.",
@@ -174,7 +174,8 @@ def scope_table(
     missing = "" if marked else " ".join(notes) or "no evaluation was given"
     columns, shown = without_columns(columns, marked, _idle_counts(columns, marked))
     named = {column.text for column in columns}
-    caption = " ".join([_CAPTION, *(text for head, text in _MEANINGS.items() if head in named)])
+    best = [_BEST] if len(shown) > 1 else []
+    caption = " ".join([_CAPTION, *best, *(text for head, text in _MEANINGS.items() if head in named)])
     every_note = (*notes, *partial_note(shown)) if shown else ()
     return Table(name, title, columns, shown, caption, every_note, missing=missing)
 
@@ -225,7 +226,7 @@ def grid(runs: Sequence[EvalRun], measured: Measured, tasks: Sequence[str]) -> T
         rows.append(tuple(cells))
     columns = (*text_headings("Run"), *(Heading(task, key=True) for task in tasks))
     caption = "Accuracy; below it ECE and reward (accuracy − Brier). A dash: not evaluated on this task."
-    notes = (*dict.fromkeys(notes), *partial_note(rows))
+    notes = (*dict.fromkeys(notes), *partial_note(rows, _GRID_NOTE))
     return Table("grid", "Runs by tasks", columns, tuple(rows), caption, notes)
 
 

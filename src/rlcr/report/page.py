@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlcr.errors import RlcrError
 from rlcr.metrics.tables import csv_text, latex, markdown
@@ -21,6 +23,9 @@ from rlcr.report.reading import read_runs
 from rlcr.report.sections import Report, Section, Story, make_report
 from rlcr.report.shapes import PALETTE, Figure, data_of
 from rlcr.runs.lines import write_whole
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 __all__ = ["Report", "Section", "Story", "make_report", "render", "write_files", "write_report"]
 
@@ -58,8 +63,11 @@ def write_report(
 # --- the page ---------------------------------------------------------------------------------------
 
 
-def render(report: Report, *, live: bool = False) -> str:
-    """The page as HTML; a ``live`` one asks a server for its answers (:mod:`rlcr.report.live`)."""
+def render(report: Report, *, live: bool = False, number: int = 0) -> str:
+    """The page as HTML; a ``live`` one asks a server for its answers (:mod:`rlcr.report.live`).
+
+    ``number`` counts the pages that a server makes of growing runs, so that none is loaded twice.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -71,11 +79,13 @@ def render(report: Report, *, live: bool = False) -> str:
         lstrip_blocks=True,
     )
     environment.filters["cut"] = samples.cut
+    environment.filters["coded"] = _coded
     style, script = _style_and_script(live)
     data = {
         "runs": [{"name": samples.cut(run.label), "method": samples.cut(run.method)} for run in report.evals],
         "colours": len(PALETTE),
         "live": live,
+        "page": number,
         "problems": report.selection.problems,
         "samples": report.selection.samples,
     }
@@ -102,6 +112,13 @@ def render(report: Report, *, live: bool = False) -> str:
     )
     # A name may hold half a character, which no file can.
     return text.lstrip().encode("utf-8", "replace").decode("utf-8")
+
+
+def _coded(text: str) -> Markup:
+    """A sentence of ours, in which what stands between backticks is shown as code; all of it is text."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(samples.cut(text)))))
 
 
 def _read(name: str) -> str:

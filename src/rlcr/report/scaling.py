@@ -223,8 +223,8 @@ def differences(having: Having) -> Table | None:
         return None
     columns = (
         *text_headings("Run", "Task", "Choose by"),
-        Heading("N"),
-        Heading("Δ Accuracy", "up", interval=True),
+        Heading("N", key=True),
+        Heading("Δ Accuracy", "up", interval=True, key=True),
     )
     caption = "On the same resamples of the questions. Marked: those whose interval leaves out 0."
     return Table("votes-minus-majority", "Against a plain majority", columns, tuple(rows), caption)
@@ -258,11 +258,11 @@ def adaptive_runs(having: Having) -> Table | None:
         return None
     columns = (
         *text_headings("Run", "Task"),
-        Heading("Safety"),
-        Heading("Budget"),
-        Heading("Samples used", "down", interval=True),
-        Heading("Voted accuracy", "up", interval=True),
-        Heading("Fixed N, first round", "up", interval=True),
+        Heading("Safety", identifies=True),
+        Heading("Budget", identifies=True),
+        Heading("Samples used", "down", interval=True, key=True),
+        Heading("Voted accuracy", "up", interval=True, key=True),
+        Heading("Fixed N, first round", "up", interval=True, key=True),
     )
     caption = (
         "Confidence-weighted votes of as many samples as each question took, and of the first round alone, "
@@ -287,10 +287,10 @@ def selection(having: Having) -> Table | None:
         return None
     columns = (
         *text_headings("Run", "Task"),
-        Heading("Wanted"),
-        Heading("Threshold", interval=True),
-        Heading("Precision", interval=True),
-        Heading("Coverage", interval=True),
+        Heading("Wanted", identifies=True),
+        Heading("Threshold", interval=True, key=True),
+        Heading("Precision", interval=True, key=True),
+        Heading("Coverage", interval=True, key=True),
         Heading("Answers"),
     )
     caption = (

@@ -185,7 +185,10 @@ class _Making:
             said.append(f"over {len(scope.tasks)} tasks")
         elif len(self.every_task) > 1:
             said.append(f"on {scope.title}")
-            said += [] if self.scope else [f"one of {len(self.every_task)} tasks"]
+            if not self.scope:
+                shared = [set(run.tasks) for run in self.evals if run.tasks]
+                alone = set.intersection(*shared) == set(scope.tasks)
+                said.append("the only task in common" if alone else f"one of {len(self.every_task)} tasks")
         if unfinished := [run.unfinished for run in self.evals if run.unfinished]:
             done, total = (sum(counts) for counts in zip(*unfinished, strict=True))
             said += ["so far", f"after {done:,} of {total:,} answers"]
@@ -263,6 +266,9 @@ class _Making:
                 tables.append(replace(table, folded=f"All numbers of {scope.title}, with intervals"))
         if sources := numbers.source_table(self.evals):
             tables.append(sources)
+        if sources and len(tables) == 1:
+            title = "Sources of confidence"
+            return [Section("tasks", title, tables=tuple(tables), short="Sources")]
         return [Section("tasks", "Task by task", tables=tuple(tables), short="Tasks")] if tables else []
 
     def differences(self) -> list[Section]:
@@ -344,7 +350,7 @@ def _several_samples(evals: list[EvalRun], extra: artefacts.Artefacts) -> list[S
     def lacking(file: str, command: str) -> str:
         runs = [run.label for run in several if file not in run.artefacts]
         where = "; ".join(runs)
-        return f"Not there, or out of date, for {where}: `rlcr {command} RUN` does it." if runs else ""
+        return f"Missing or out of date for {where}: `rlcr {command} RUN` makes it." if runs else ""
 
     scaling = Section(
         "scaling",

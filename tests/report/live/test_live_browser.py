@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.report.hostile import NASTY
-from tests.report.live.views import append, viewed, wait_for
+from tests.report.live.views import append, killed_in_a_line, resume, state, viewed, wait_for
 from tests.report.run_folders import problem, record, simulated_run, simulated_training, write_run
 
 from rlcr.report.live.server import ViewServer
@@ -49,13 +50,15 @@ class Shown:
     def complaints(self) -> list[str]:
         return [entry["message"] for entry in self.browser.get_log("browser")]
 
-    def hosts(self) -> set[str]:
-        """Everything that was asked for, up to the path."""
+    def urls(self) -> list[str]:
+        """Everything that was asked for since this was last said."""
         messages = (json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance"))
-        urls = (m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent")
-        return {
-            "/".join(url.split("/")[:3]) for url in urls if not url.startswith(("data:", "about:", "chrome"))
-        }
+        return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+
+    def hosts(self) -> set[str]:
+        """The same, up to the path."""
+        urls = [url for url in self.urls() if not url.startswith(("data:", "about:", "chrome"))]
+        return {"/".join(url.split("/")[:3]) for url in urls}
 
 
 def test_a_run_that_grows(browser: Any, tmp_path: Path) -> None:
@@ -101,6 +104,28 @@ def test_a_run_that_grows(browser: Any, tmp_path: Path) -> None:
         assert "t · q5" in again.text(".card .where")
         again = Shown(browser, server, "#answer?run=other&task=t&id=q5&sample=0")
         assert again.texts("#cards .missing") == ["This page does not hold it."]
+
+
+def test_it_is_loaded_once_and_survives_the_death_of_the_writer(browser: Any, tmp_path: Path) -> None:
+    asked = [problem(f"q{n}", f"What is {n}?", str(n)) for n in range(6)]
+    records = [record(f"q{n}", "t") for n in range(6)]
+    folder = write_run(tmp_path / "run", records[:2], asked)
+    with viewed(folder) as server:
+        wait_for(lambda: state(server)["reading"] is None)
+        shown = Shown(browser, server)
+        shown.wait(lambda: "2 answers" in shown.text(".live"))
+        # A page that is as new as the server's is not fetched again.
+        assert shown.urls().count(server.url) == 1
+        with killed_in_a_line(folder, records[2:4]):
+            shown.wait(lambda: shown.text("#count") == "3 of 3 answers")
+        time.sleep(1.5)  # two looks at the server: time to show half a line, or a complaint
+        assert shown.text("#count") == "3 of 3 answers"
+        assert "t · q2" in shown.text(".card .where")
+        assert "3 answers" in shown.text(".live")
+        resume(folder, records[3:])
+        shown.wait(lambda: shown.text("#count") == "6 of 6 answers")
+        assert "t · q5" in shown.text(".card .where")
+        assert shown.complaints() == []
 
 
 def test_a_training_and_two_runs(browser: Any, tmp_path: Path) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from tests.command import RLCR, expect_one_line, rlcr
-from tests.report.live.views import append, get, state, viewed, wait_for
+from tests.report.live.views import get, killed_in_a_line, resume, state, viewed, wait_for
 from tests.report.run_folders import problem, record, simulated_run, simulated_training, write_run
 
 from rlcr.errors import RlcrError
@@ -82,42 +80,19 @@ def test_it_holds_no_answers_in_the_page(folder: Path) -> None:
         assert answers["problems"][0]["x"].startswith("[0]")
 
 
-#: A writer of records that is killed in the middle of a line.
-WRITER = """
-import json, os, sys, time
-file = open(sys.argv[1], "ab", buffering=0)
-lines = [json.dumps(line).encode() + b"\\n" for line in json.loads(sys.stdin.read())]
-file.write(lines[0])
-file.write(lines[1][:50])
-print("half", flush=True)
-time.sleep(600)
-"""
-
-
 def test_a_writer_that_is_killed_and_resumed(tmp_path: Path) -> None:
     asked = [problem(f"q{n}", f"question {n}", "1") for n in range(5)]
     records = [record(f"q{n}", "t") for n in range(5)]
     folder = write_run(tmp_path / "run", records[:2], asked, results=False)
     with viewed(folder) as server:
         wait_for(lambda: state(server)["answers"] == 2)
-        command = [sys.executable, "-c", WRITER, str(folder / "records.jsonl")]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdin
-            assert writer.stdout
-            writer.stdin.write(json.dumps(records[2:4]))
-            writer.stdin.close()
-            assert writer.stdout.readline() == "half\n"
+        with killed_in_a_line(folder, records[2:4]):
             wait_for(lambda: state(server)["answers"] == 3)
-            os.kill(writer.pid, signal.SIGKILL)
-            writer.wait()
         time.sleep(0.5)  # time to show half a line, if it ever would
         shown = json.loads(get(server, "/answers?sort=newest")[1])
         assert [problem["i"] for problem in shown["problems"]] == ["q2", "q1", "q0"]
         assert state(server)["error"] == ""
-        # Resumed: what is left of the line is dropped, and its completion comes again.
-        whole = (folder / "records.jsonl").read_bytes()
-        os.truncate(folder / "records.jsonl", whole.rfind(b"\n") + 1)
-        append(folder, records[3:])
+        resume(folder, records[3:])
         wait_for(lambda: state(server)["answers"] == 5)
         shown = json.loads(get(server, "/answers?sort=newest")[1])
         assert [problem["i"] for problem in shown["problems"]] == ["q4", "q3", "q2", "q1", "q0"]

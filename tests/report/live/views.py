@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -59,6 +62,41 @@ def wait_for(condition: Callable[[], Any], what: str = "it") -> float:
         assert time.monotonic() - started < HANGS, f"waited for {what} in vain"
         time.sleep(0.02)
     return time.monotonic() - started
+
+
+#: A writer of records that stops in the middle of a line.
+_WRITER = """
+import json, sys, time
+file = open(sys.argv[1], "ab", buffering=0)
+lines = [json.dumps(line).encode() + b"\\n" for line in json.loads(sys.stdin.read())]
+file.write(lines[0])
+file.write(lines[1][:50])
+print("half", flush=True)
+time.sleep(600)
+"""
+
+
+@contextmanager
+def killed_in_a_line(folder: Path, records: Sequence[dict[str, Any]]) -> Iterator[None]:
+    """Another process that has written one record and half of the next; `kill -9` at the end."""
+    command = [sys.executable, "-c", _WRITER, str(folder / "records.jsonl")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        try:
+            assert writer.stdin
+            assert writer.stdout
+            writer.stdin.write(json.dumps(records))
+            writer.stdin.close()
+            assert writer.stdout.readline() == "half\n"
+            yield
+        finally:
+            writer.kill()
+
+
+def resume(folder: Path, records: Iterable[dict[str, Any]]) -> None:
+    """What is left of a line is dropped, and its completion comes again."""
+    whole = (folder / "records.jsonl").read_bytes()
+    os.truncate(folder / "records.jsonl", whole.rfind(b"\n") + 1)
+    append(folder, records)
 
 
 def append(folder: Path, records: Iterable[dict[str, Any]]) -> None:

@@ -168,10 +168,11 @@ def _passing(shelf: Shelf, query: Query) -> NDArray[np.bool_]:
 
 def _sorted(shelf: Shelf, sort: str, places: Rows) -> Rows:
     """The places in an order of the page; what is equal stays as it is in the files."""
+    if sort == "newest" and len(shelf.runs) == 1:
+        return places[::-1]
     if sort == "newest":
-        ends = np.repeat(shelf.starts[1:], np.diff(shelf.starts)) if len(shelf.runs) > 1 else shelf.starts[1]
-        ages = (ends - np.arange(shelf.starts[-1]))[places] if len(shelf.runs) > 1 else ends - places
-        return places[np.argsort(ages, kind="stable")]
+        ends = np.repeat(shelf.starts[1:], np.diff(shelf.starts))
+        return places[np.argsort((ends - np.arange(shelf.starts[-1]))[places], kind="stable")]
     if sort == "question":
         return places if len(shelf.runs) == 1 else _by_question(shelf, places)
     verdict, confidence = shelf.column("verdict")[places], shelf.column("confidence")[places]

@@ -54,7 +54,7 @@ class Watched:
         self._news = max([*written, *(_written(path) for path in self._readers)], default=0) / 1e9
         self._pages = 0
         self._made_of: tuple[int, _Sight] | None = None
-        self._page = self._made(_without_numbers(self._inputs))
+        self._page = self._made(_without_numbers(self._inputs), self._pages)
         self.answers = Answers(lambda: self._shelf, self._problems_of)
         self._threads = [Thread(target=run, daemon=True) for run in (self._follow, self._keep_making)]
 
@@ -163,7 +163,7 @@ class Watched:
             started = time.thread_time()
             try:
                 inputs = read_runs(self._folders, reader_of=self._reader_of)
-                page = self._made(inputs)
+                page = self._made(inputs, self._pages + 1)
                 self._error = ""
             except (RlcrError, OSError) as error:
                 self._error = str(error)
@@ -178,11 +178,12 @@ class Watched:
         """Whether the page shows less than is there, and all that was there at first has been read."""
         return self._read and self._made_of != (self._shelf.version, self._seen)
 
-    def _made(self, inputs: ReportInput) -> str:
+    def _made(self, inputs: ReportInput, number: int) -> str:
         rule = f"Of texts longer than {LONGEST:,} characters the middle is left out, with a note."
         total = sum(len(run.rows) for run in inputs.evals)
         selection = ShownSamples(rule=[rule], total=total)
-        return render(make_report(inputs, self._trained_on, selection=selection), live=True)
+        report = make_report(inputs, self._trained_on, selection=selection)
+        return render(report, live=True, number=number)
 
 
 def _without_numbers(inputs: ReportInput) -> ReportInput:

@@ -11,10 +11,10 @@ const fetched = async (address) => {
 
 // A store like that of store.js, of which only the page that is shown is here. Finding gives what is there, and
 // asks for the rest: `changed` is called when it has come.
-const liveStore = ({ runs, colours }) => {
+const liveStore = ({ runs, colours, page }) => {
   const problems = [], samples = [];
   let total = 0, note = "", asked = "", shown = [], turn = 0;
-  const store = { runs, colours, problems, isRemote: true, isLoading: true, changed: () => {}, failed: () => {} };
+  const store = { runs, colours, problems, madeAs: page, isRemote: true, isLoading: true, changed: () => {}, failed: () => {} };
 
   const load = async (query) => {
     const own = ++turn;
@@ -80,7 +80,7 @@ const keepCurrent = (store) => {
   const answers = byId("answers"), main = answers.parentElement;
   const bar = make("p", "live"), words = make("span"), fresh = make("button", "fresh quiet", "Show new answers");
   const madeFrom = new WeakMap();  // the HTML of a node: what a reader opens in it changes it
-  let page = null, isLooking = false;
+  let page = store.madeAs, isLooking = false;
 
   const carryOver = (old, now) => {
     const opened = [...old.querySelectorAll("details")].map((node) => node.open);
