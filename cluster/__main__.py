@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from results.pages import write_tables
+
 from cluster import cases, table
 from cluster.launches import LAUNCHES
 
@@ -56,7 +58,7 @@ def record(name: str, launch: str, found: dict[str, Any]) -> None:
         if case in results["cases"]
     }
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    table.write(results)
+    write_tables(table.PAGE, {table.MARK: "\n".join(table.lines(results))})
 
 
 if __name__ == "__main__":

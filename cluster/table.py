@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
-BEGIN, END = "<!-- made by make cluster -->", "<!-- end -->"
+#: The place of the table in the page.
+MARK = "made by make cluster"
 
 
 def lines(results: dict[str, Any]) -> list[str]:
@@ -38,10 +39,3 @@ def described(found: dict[str, Any]) -> str:
     if "said" in found:
         parts.append(f"`` {found['said']} ``")
     return "; ".join(parts)
-
-
-def write(results: dict[str, Any], page: Path = PAGE) -> None:
-    """Replace what stands between the two marks of the page."""
-    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END, 1)[1]
-    page.write_text(f"{before}{BEGIN}\n" + "\n".join(lines(results)) + f"\n{END}{after}", encoding="utf-8")

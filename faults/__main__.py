@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from results.pages import write_tables
+
 from faults import table
 from faults.commands import import_beforehand
 from faults.fault import Fault, Outcome
@@ -83,7 +85,7 @@ def write(results: dict[str, Any]) -> None:
     partial = RESULTS.with_name(".results.partial")
     partial.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
     partial.replace(RESULTS)
-    table.write(ordered)
+    write_tables(table.PAGE, {table.MARK: "\n".join(table.lines(ordered))})
 
 
 if __name__ == "__main__":

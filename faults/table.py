@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
-BEGIN, END = "<!-- made by make faults -->", "<!-- end -->"
+#: The place of the table in the page.
+MARK = "made by make faults"
 
 
 def lines(results: dict[str, Any]) -> list[str]:
@@ -24,10 +25,3 @@ def lines(results: dict[str, Any]) -> list[str]:
 
 def _number(value: float) -> str:
     return f"{value:,}" if value == int(value) else f"{value:,.1f}"
-
-
-def write(results: dict[str, Any], page: Path = PAGE) -> None:
-    """Replace what stands between the two marks of the page."""
-    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n" + "\n".join(lines(results)) + f"\n{END}{after}", encoding="utf-8")

@@ -10,5 +10,5 @@ with what `rlcr score` and `rlcr metrics` say about the same completions. The re
 interop/results.json, and from there into the table of docs/interop.md. The environment is removed again.
 
 The completions are made from a seed; where RLCR_DATA names the shared data, they are answers of two models to
-100 problems of MATH-500.
+100 problems of MATH-500. Some questions have no gold, so that their answers are unscorable.
 """

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from results.pages import write_tables
+
 import rlcr
 from interop import environments, table
 from interop.case import Case, make_case
@@ -77,7 +79,7 @@ def record(name: str, found: dict[str, Any]) -> None:
     results[name] = found
     ordered = {engine: results[engine] for engine in environments.ENGINES if engine in results}
     RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
-    table.write(ordered)
+    write_tables(table.PAGE, {table.MARK: "\n".join(table.lines(ordered))})
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ ENGINES: dict[str, Engine] = {
             (
                 "ray>=2.41", "tensordict>=0.8,<=0.10,!=0.9.0", "hydra-core", "omegaconf",
                 "transformers>=5.5.3,<5.11,!=5.6.0", "codetiming", "datasets", "aiohttp", "torchdata",
+                "cachetools", "fastapi", "uvicorn",
             ),
         ),
     ),

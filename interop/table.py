@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs" / "interop.md"
-BEGIN, END = "<!-- made by make interop -->", "<!-- end -->"
+#: The place of the table in the page.
+MARK = "made by make interop"
 
 
 def lines(results: dict[str, Any]) -> list[str]:
@@ -25,10 +26,3 @@ def lines(results: dict[str, Any]) -> list[str]:
         if found.get("failed"):
             rows.append(f"| {name} | | did not finish: {found['failed']} | | | failed |")
     return rows
-
-
-def write(results: dict[str, Any], page: Path = PAGE) -> None:
-    """Replace what stands between the two marks of the page."""
-    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n" + "\n".join(lines(results)) + f"\n{END}{after}", encoding="utf-8")

@@ -1,6 +1,5 @@
 """lm-evaluation-harness: `simple_evaluate` of a task folder, with repeats, with what is stored."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ from lm_eval.tasks import TaskManager
 from interop.case import METRICS, Case
 from interop.checks import Checks
 from rlcr.adapters.example import copy_example
+from rlcr.problem import Problem
+from rlcr.tasks import write_problems
 
 
 class Stored(LM):
@@ -23,7 +24,7 @@ class Stored(LM):
         self._left = [list(texts) for texts in completions]
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
-        return [self._left[request.doc["number"]].pop(0) for request in requests]
+        return [self._left[int(request.doc["id"])].pop(0) for request in requests]
 
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = False) -> Any:
         raise NotImplementedError
@@ -37,9 +38,9 @@ def main(case: Case, out: Path) -> None:
     folder = Path("task").absolute()
     copy_example("lm_eval", folder)
     problems = [
-        {"number": n, "question": f"question {n}", "gold": [gold]} for n, gold in enumerate(case.golds)
+        Problem(str(number), f"question {number}", (gold,), "math") for number, gold in enumerate(case.golds)
     ]
-    (folder / "problems.jsonl").write_text("".join(json.dumps(one) + "\n" for one in problems))
+    write_problems(folder / "problems.jsonl", problems)
     task = folder / "rlcr_problems.yaml"
     text = task.read_text().replace("repeats: 4", "repeats: 2")
     task.write_text(text.replace("test: problems.jsonl", f"test: {folder}/problems.jsonl"))
@@ -53,7 +54,7 @@ def main(case: Case, out: Path) -> None:
     checks.metrics(
         "accuracy, AUROC, Brier, ECE of `simple_evaluate`", {m: results[f"{m},all"] for m in METRICS}, case
     )
-    samples = sorted(found["samples"]["rlcr_problems"], key=lambda sample: sample["doc"]["number"])
+    samples = sorted(found["samples"]["rlcr_problems"], key=lambda sample: int(sample["doc"]["id"]))
     pairs = [pair for sample in samples for pair in sample["accuracy"]]
     known = {"correct": True, "wrong": False, "unscorable": None}
     verdicts = [known[one] for group in case.verdicts for one in group]

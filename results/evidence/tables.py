@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from results.evidence.collect import SHOWN, finished, read_outcome
 from results.evidence.plan import FAMILIES, SEEDS, TRAINED
+
+from results import pages
 
 PAGE = Path("docs/results.md")
 NAMES = {
@@ -31,10 +32,7 @@ def filled(page: str, evidence: Mapping[str, Any]) -> str:
         "claims": _claims(evidence["claims"]),
         "commands": _commands(),
     }
-    for name, table in tables.items():
-        marker = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        page = marker.sub(lambda match, table=table: f"{match[1]}{table}\n{match[2]}", page)
-    return page
+    return pages.filled(page, {name: table for name, table in tables.items() if f"<!-- {name} -->" in page})
 
 
 def write(evidence: Mapping[str, Any]) -> Path:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from results.scale import on_paper
 from results.scale.on_paper import Fleet, Work
 
+from results import pages
 from rlcr.training.launches import Launch
 from rlcr.training.preflight.memory import CARD, Memory, by_launch, estimate
 from rlcr.training.preflight.model_shape import KNOWN, Shape
@@ -35,12 +35,7 @@ FLEETS: dict[str, tuple[Shape, Fleet]] = {
 def filled(page: str) -> str:
     """The page with its tables as they are computed."""
     tables = {"recipes": _recipes(), "items": _items(), "seconds": _seconds(), "large": _large()}
-    for name, table in tables.items():
-        marker = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not marker.search(page):
-            raise ValueError(f"{PAGE}: no place for the table {name}")
-        page = marker.sub(lambda match, table=table: f"{match[1]}{table}\n{match[2]}", page)
-    return page
+    return pages.filled(page, tables)
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

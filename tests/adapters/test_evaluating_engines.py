@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,20 @@ def test_lm_eval_takes_a_single_response_and_says_nan_for_nothing() -> None:
     assert lm_eval.accuracy([item]) == 1.0
     assert math.isnan(lm_eval.auroc([item]))
     assert math.isnan(lm_eval.brier([[[None, 0.5]]]))
+    with pytest.raises(RlcrError, match=r"no column 'gold' \(gold\)"):
+        process({"options": [], "q": ""}, [text("mall")])
+
+
+def test_lm_evals_example_grades_each_doc_by_its_verifier(tmp_path: Path) -> None:
+    copy_example("lm_eval", tmp_path / "new")
+    utils = runpy.run_path(str(tmp_path / "new" / "utils.py"))
+    doc = {"question": "Where?", "gold": ["A) bank"], "verifier": "choice", "instruction": "A letter."}
+    doc["extras"] = {"choices": {"A": "bank", "B": "mall"}}
+    assert utils["process_results"](doc, [[text("A"), text("mall")]])["ece"] == [[True, 0.8], [False, 0.8]]
+    assert utils["doc_to_text"](doc).endswith("\n\nWhere?\n\nA letter.\n")
+    plain = {"question": "2 + 2?", "gold": ["1/2"], "verifier": "math", "instruction": "", "extras": None}
+    assert utils["process_results"](plain, [text("0.5")])["ece"] == [[True, 0.8]]
+    assert utils["doc_to_text"](plain).endswith("\n\n2 + 2?\n")
 
 
 def inspect_state(completion: object, **fields: Any) -> SimpleNamespace:

@@ -43,9 +43,14 @@ def test_slimes_lines_take_a_sample_or_a_group() -> None:
     lines: dict[str, Any] = {}
     exec(snippet("slime"), lines)
     text = "<think>…</think><answer>4</answer><analysis>…</analysis><confidence>0.8</confidence>"
-    one = SimpleNamespace(response=text, label="4")
+    one = SimpleNamespace(prompt="2 + 2?", response=text, label="4")
     assert asyncio.run(lines["reward"](None, one)) == pytest.approx(0.98)
     assert asyncio.run(lines["reward"](None, [one, one], evaluation=True)) == pytest.approx([0.98, 0.98])
+    # A chat template that opens the thought, and a label with more than the gold.
+    opened = text.removeprefix("<think>")
+    label = '{"gold": "4.0", "verifier": "math"}'
+    begun = SimpleNamespace(prompt="2 + 2?<think>\n", response=opened, label=label)
+    assert asyncio.run(lines["reward"](None, begun)) == pytest.approx(0.98)
 
 
 def test_a_thought_is_split_off_as_by_a_server() -> None:

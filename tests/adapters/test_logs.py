@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import rlcr
 from rlcr.adapters.logs import COLUMNS, log_kind, log_rows
 from rlcr.errors import RlcrError
 from rlcr.evaluate.importing import import_run
+from rlcr.evaluate.results import failures
+from rlcr.report.reading import read_runs
 from rlcr.runs.store import open_run
 
 
@@ -99,6 +102,7 @@ def write_lm_eval(path: Path) -> None:
 
 
 def write_verl(path: Path) -> None:
+    """As verl 0.9.1 dumps a validation with our reward, `trainer.validation_data_dir`."""
     rows = [
         {
             "input": f"system\nTags!\nuser\n{question}\nassistant\n",
@@ -107,7 +111,13 @@ def write_verl(path: Path) -> None:
             "score": 0.5,
             "step": 20,
             "reward": 0.5,
+            # What our reward gives beside the score; of a completion that nobody can judge acc is null.
             "acc": float(one[0].lower() == GOLD[question].lower()),
+            "format": 1.0,
+            "correctness": float(one[0].lower() == GOLD[question].lower()),
+            "calibration": -0.25,
+            "confidence": float(one[1]),
+            "unscorable": 0.0,
         }
         for question, said in SAID.items()
         for one in said
@@ -172,8 +182,6 @@ def test_a_log_becomes_a_run(tmp_path: Path, kind: str) -> None:
     questions = [problem.question for problem in run.problems().values()]
     assert all(asked in found for asked, found in zip(SAID, questions, strict=True))
     if correct:
-        from dataclasses import replace
-
         theirs = replace(COLUMNS, correct=correct)
         import_run(path, tmp_path / "theirs", theirs, rows=log_rows(path, kind, correct))
         records = list(open_run(tmp_path / "theirs").records())
@@ -183,19 +191,11 @@ def test_a_log_becomes_a_run(tmp_path: Path, kind: str) -> None:
             list(log_rows(path, kind, "nothing"))
 
 
-def test_logs_that_cannot_be_imported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_that_cannot_be_imported(tmp_path: Path) -> None:
     broken = tmp_path / "broken.eval"
     broken.write_text("no zip file")
     with pytest.raises(RlcrError, match="not a readable inspect log"):
         list(log_rows(broken, "inspect"))
-
-    failed = tmp_path / "failed.eval"
-    good = inspect_sample(1, 1, "Capital of France?", "Paris", "0.9")
-    with zipfile.ZipFile(failed, "w") as archive:
-        archive.writestr("samples/1_epoch_1.json", json.dumps(good))
-        archive.writestr("samples/2_epoch_1.json", json.dumps(good | {"id": 2, "error": {"message": "lost"}}))
-    assert [row.cells["id"] for row in log_rows(failed, "inspect")] == ["1"]
-    assert "1 completions ended in an error" in caplog.text
 
     likelihoods = tmp_path / "samples_x.jsonl"
     likelihoods.write_text(
@@ -209,6 +209,96 @@ def test_logs_that_cannot_be_imported(tmp_path: Path, caplog: pytest.LogCaptureF
     no_gold.write_text(json.dumps({"task": {"data": {"prompt": "Hi"}}, "traces": [{"nodes": []}]}) + "\n")
     with pytest.raises(RlcrError, match="no gold among gold, answer"):
         list(log_rows(no_gold, "verifiers"))
+
+
+def write_epochs(path: Path, samples: list[dict[str, Any]]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for sample in samples:
+            name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
+            archive.writestr(name, json.dumps(sample))
+
+
+def test_what_an_engine_did_not_finish_counts_as_failed(tmp_path: Path) -> None:
+    path = tmp_path / "log.eval"
+    france, italy = SAID
+    lost = {"error": {"message": "the server is gone"}}
+    write_epochs(
+        path,
+        [
+            inspect_sample(1, 1, france, "Paris", "0.9") | lost,
+            inspect_sample(1, 2, france, "Lyon", "0.4"),
+            inspect_sample(2, 1, italy, "Rome", "0.8"),  # its second epoch was never begun
+            inspect_sample(3, 1, italy, "Rome", "0.8") | lost,
+        ],
+    )
+    columns = replace(COLUMNS, correct="match")
+    rows = log_rows(path, "inspect", "match")
+    results = import_run(path, tmp_path / "run", columns, rows=rows, missing="an error in its place")
+    run = open_run(tmp_path / "run")
+    assert [(r.id, r.sample, r.answer, r.correct) for r in run.records()] == [
+        ("1", 1, "Lyon", False),
+        ("2", 0, "Rome", True),
+    ]
+    assert sorted(run.failures()) == [("1", 0), ("2", 1), ("3", 0), ("3", 1)]
+    run.check_finished()
+    assert results.coverage["log"].to_dict() == {
+        "asked": 6, "answered": 2, "failed": {"an error in its place": 4},
+    }  # fmt: skip
+    (line,) = failures(results)
+    assert "2 of 6 completions; 4 failed" in line
+    assert "--retry-failed" not in line  # nobody can ask again
+    said = "".join(read_runs([tmp_path / "run"]).evals[0].notes)
+    assert "4 of 6 completions failed" in said
+    assert "--retry-failed" not in said
+
+
+def test_nothing_but_errors_is_no_run(tmp_path: Path) -> None:
+    path = tmp_path / "log.eval"
+    write_epochs(path, [inspect_sample(1, 1, "Capital of France?", "", "") | {"error": {"message": "lost"}}])
+    with pytest.raises(RlcrError, match="holds no completions: 1 ended in an error"):
+        list(log_rows(path, "inspect"))
+
+
+def test_a_question_that_verl_has_twice_is_two_questions(tmp_path: Path) -> None:
+    path = tmp_path / "20.jsonl"
+    write_verl(path)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines, *lines[:2]]) + "\n")
+    import_run(path, tmp_path / "run", COLUMNS, rows=log_rows(path, "verl"))
+    run = open_run(tmp_path / "run")
+    assert [(r.id, r.sample) for r in run.records()] == [(str(q), s) for q in range(3) for s in range(2)]
+    first, second, third = (problem.question for problem in run.problems().values())
+    assert first == second != third
+
+
+def test_a_prompt_with_two_golds_is_two_questions(tmp_path: Path) -> None:
+    path = tmp_path / "20.jsonl"
+    row = {"input": "Capital?", "output": text("Rome", "0.8"), "score": 0.5, "step": 1}
+    path.write_text("".join(json.dumps(row | {"gts": gold}) + "\n" for gold in ("Rome", ["Paris", "paris"])))
+    import_run(path, tmp_path / "run", COLUMNS, rows=log_rows(path, "verl"))
+    assert [record.correct for record in open_run(tmp_path / "run").records()] == [True, False]
+
+
+def test_a_thought_that_the_prompt_began_is_begun(tmp_path: Path) -> None:
+    path = tmp_path / "20.jsonl"
+    row = {"input": "Capital?<think>\n", "gts": "Rome", "score": 0.5, "step": 1}
+    whole = text("Rome", "0.8")
+    outputs = [whole, whole.removeprefix("<think>")]
+    path.write_text("".join(json.dumps(row | {"output": one}) + "\n" for one in outputs))
+    import_run(path, tmp_path / "run", COLUMNS, rows=log_rows(path, "verl"))
+    assert [(r.text, r.well_formed) for r in open_run(tmp_path / "run").records()] == [(whole, True)] * 2
+
+
+def test_the_options_of_inspect_are_those_of_the_verifier(tmp_path: Path) -> None:
+    path = tmp_path / "log.eval"
+    sample = inspect_sample(1, 1, "Capital of France?", "Paris", "0.9")
+    write_epochs(path, [sample | {"choices": ["Lyon", "Paris"], "target": "B"}])
+    made = command("import", path, "--out", tmp_path / "run", "--verifier", "choice", "--json")
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout)["tasks"]["log"]["metrics"]["accuracy"]["value"] == 1
+    write_epochs(path, [sample])
+    made = command("import", path, "--out", tmp_path / "other", "--verifier", "choice")
+    assert (made.returncode, "no column choices" in made.stderr) == (2, True)
 
 
 def test_the_command_knows_a_log_from_a_table(tmp_path: Path) -> None:

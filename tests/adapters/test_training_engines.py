@@ -68,6 +68,21 @@ def test_trl_passes_messages_choices_and_open_prompts() -> None:
     assert trl_call(trl.make_reward(), [opened], gold=["Paris"])[0] == [-0.5]
 
 
+def test_trl_has_a_verifier_for_each_row_and_knows_its_columns() -> None:
+    reward = trl.make_reward(verifier_column="by", choices="options", question="q")
+    columns: dict[str, Any] = {
+        "gold": ["0.5", "0.5", "A"],
+        "by": ["math", None, "choice"],
+        "q": ["?", None, "?"],
+    }
+    columns["options"] = [None, None, {"A": "1/2", "B": "2", "C": None}]
+    assert trl_call(reward, [text("1/2")] * 3, **columns)[0] == pytest.approx([0.98, 0.18, 0.98])
+    with pytest.raises(RlcrError, match=r"no column 'gold' \(gold\) in the data set: known: .*answer"):
+        trl_call(trl.make_reward(), [RIGHT], answer=["Paris"])
+    with pytest.raises(RlcrError, match=r"no column 'option' \(choices\) .* did you mean options"):
+        trl_call(trl.make_reward(choices="option"), [RIGHT], gold=["Paris"], options=[None])
+
+
 # --- verl --------------------------------------------------------------------------------------------
 
 
@@ -183,7 +198,11 @@ def test_skyrl_steps_once() -> None:
             assert (step["observations"], step["reward"], step["done"]) == ([], total, True)
             assert env.get_metrics()["reward"] == total
             assert None not in env.get_metrics().values()
-        assert adapter.RlcrEnv(extras={}).step(RIGHT)["reward"] == 0.0
+        unknown = adapter.RlcrEnv(extras={"reward_spec": {"ground_truth": None}})
+        assert unknown.step(RIGHT)["reward"] == 0.0
+        for extras in ({}, {"reward_spec": None}, {"reward_spec": {"method": "rule"}}):
+            with pytest.raises(RlcrError, match="reward_spec with its ground_truth"):
+                adapter.RlcrEnv(extras=extras)
         with pytest.raises(RlcrError, match="SkyRL cannot leave out"):
             adapter.RlcrEnv(unscorable="exclude")
 

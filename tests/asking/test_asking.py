@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import openai
@@ -19,6 +20,7 @@ import rlcr
 from rlcr.errors import RlcrError
 from rlcr.many.standings import standings
 from rlcr.many.stopping import Rule, final_votes
+from rlcr.problem import Problem
 
 
 def in_turn(texts: Sequence[str]) -> tuple[list[str], ModelServer]:
@@ -188,6 +190,12 @@ def test_it_stops_as_an_adaptive_run_does() -> None:
 def test_mistakes(settings: dict[str, object], says: str) -> None:
     with pytest.raises(RlcrError, match=says):
         rlcr.ask(Replay({}), "Capital?", **settings)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("question", ["", " \n", None, 5, Problem("1", "", (), "exact")])
+def test_nothing_is_asked_without_a_question(question: Any) -> None:
+    with pytest.raises(RlcrError, match="a question is a text or a Problem with one; got "):
+        rlcr.ask(Replay({}), question)
 
 
 def test_the_command_prints_a_bar() -> None:

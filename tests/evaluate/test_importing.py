@@ -12,6 +12,7 @@ import pytest
 from tests.command import RLCR, expect_one_line, rlcr
 from tests.evaluate.capitals import records_of
 
+from rlcr.confidence.comparison import compare_columns
 from rlcr.errors import RlcrError
 from rlcr.evaluate import rescore
 from rlcr.evaluate.compare import compare_runs
@@ -20,6 +21,7 @@ from rlcr.evaluate.importing import TableColumns, import_run
 from rlcr.evaluate.results import run_samples
 from rlcr.many.analyses import Ask, sample_analyses
 from rlcr.many.vote import vote
+from rlcr.runs.columns import provenance
 
 COLUMNS = TableColumns("out", "gold", "q")
 
@@ -62,6 +64,9 @@ def test_confidences_of_the_table_stay_when_it_is_graded_again(tmp_path: Path) -
     import_run(several(tmp_path), tmp_path / "run", columns, verifier="math")
     before = sorted(r["confidence"] for r in records_of(tmp_path / "run"))
     assert before == sorted([0.25, 0.5, 0.75] * 4)
+    assert provenance(tmp_path / "run", "verbalised")["source"] == "column conf"
+    (note,) = compare_columns(tmp_path / "run", resamples=0).notes
+    assert note == "verbalised is column conf of what was imported: no model stated it"
     rescore(tmp_path / "run", verifier="exact")
     assert sorted(r["confidence"] for r in records_of(tmp_path / "run")) == before
 

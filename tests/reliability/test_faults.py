@@ -41,10 +41,10 @@ def test_trials_go_on_where_they_stopped(tmp_path: Path, monkeypatch: pytest.Mon
 
     fault = Fault("a test", 4, prepare)
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{table.BEGIN}\n{table.END}\nafter\n")
+    page.write_text(f"before\n<!-- {table.MARK} -->\n<!-- end -->\nafter\n<!-- end -->\n")
     monkeypatch.setattr(runner, "RESULTS", tmp_path / "results.json")
     monkeypatch.setattr(runner, "FAULTS", {"one": fault})
-    monkeypatch.setattr(table.write, "__defaults__", (page,))
+    monkeypatch.setattr(table, "PAGE", page)
     runner.make_trials("one", fault, 2)
     runner.make_trials("one", fault, 4)
     runner.make_trials("one", fault, 4)
@@ -56,7 +56,7 @@ def test_trials_go_on_where_they_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     }  # fmt: skip
     assert page.read_text().splitlines()[3] == "|---|---:|---:|---:|---:|---|---|"
     assert "| a test | 4 | 0 | 0 | 1 | 8 kills | `one` |" in page.read_text()
-    assert page.read_text().endswith(f"{table.END}\nafter\n")
+    assert page.read_text().endswith("<!-- end -->\nafter\n<!-- end -->\n")
 
 
 def test_missing_and_additional_keys_are_seen() -> None:

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -29,6 +31,7 @@ from rlcr.adapters.texts import completion_text
 from rlcr.errors import RlcrError, described, nearest
 from rlcr.evaluate.grade import grade
 from rlcr.problem import Problem, as_texts
+from rlcr.prompts import opens_think
 from rlcr.response import Response, parse
 from rlcr.reward import Reward, Scored, get_reward
 from rlcr.runs.record import Record, Sampled
@@ -79,6 +82,27 @@ class Row:
             think_open=named["think_open"],
             id=str(named["id"] or ""),
         )
+
+    @classmethod
+    def labelled(cls, completion: object, prompt: object, label: object) -> Row:
+        """A row of an engine that knows prompts and labels.
+
+        A label is the gold, or JSON with ``gold`` and what else a row has. The prompt, where it is a text,
+        says whether it ends inside ``<think>``.
+
+        >>> row = Row.labelled("2</think>…", "1 + 1? <think>", '{"gold": "2", "verifier": "math"}')
+        >>> row.gold, row.verifier, row.think_open
+        ('2', 'math', True)
+        """
+        about: dict[str, Any] = {}
+        if isinstance(prompt, str) and opens_think(prompt):
+            about["think_open"] = True
+        if isinstance(label, str) and label.lstrip().startswith("{"):
+            with suppress(ValueError, RecursionError):
+                fields = json.loads(label)
+                if "gold" in fields:
+                    return cls.of(completion, fields.pop("gold"), about | fields)
+        return cls.of(completion, label, about)
 
 
 @dataclass(frozen=True, slots=True)

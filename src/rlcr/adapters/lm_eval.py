@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from rlcr.adapters.core import Row, Scorer
+from rlcr.adapters.core import Scorer
+from rlcr.adapters.fields import Fields
 from rlcr.adapters.measuring import REPORTED, Sample, value_of
 
 #: What the harness keeps of a document, for each metric, until it aggregates: [correct, confidence] of every
@@ -24,20 +25,27 @@ ProcessResults = Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Item]]
 
 
 def make_process_results(
-    *, gold: str = "gold", choices: str | None = None, question: str | None = None, **settings: Any
+    *,
+    gold: str = "gold",
+    choices: str | None = None,
+    question: str | None = None,
+    verifier_column: str | None = None,
+    **settings: Any,
 ) -> ProcessResults:
     """The ``process_results(doc, results)``. ``gold``, ``choices`` and ``question`` name fields of a doc.
 
-    ``settings`` are those of the core's ``Scorer``; answers are read and compared as by `rlcr score`.
+    So does ``verifier_column``, where docs have verifiers of their own. ``settings`` are those of the core's
+    ``Scorer``; answers are read and compared as by `rlcr score`.
     """
     scorer = Scorer.of(settings)
+    fields = Fields(gold, choices, question, verifier_column)
 
     def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Item]:
         # One request for a document, whose filtered response is a text, or a list where repeats are kept.
         (responses,) = results
         texts = responses if isinstance(responses, (list, tuple)) else [responses]
-        about = {"question": doc[question] if question else "", "choices": doc[choices] if choices else None}
-        records = scorer.grade([Row.of(text, doc[gold], about) for text in texts])
+        fields.check(doc)
+        records = scorer.grade([fields.row(text, doc.__getitem__) for text in texts])
         item = [[record.correct, record.confidence] for record in records]
         return dict.fromkeys(REPORTED, item)
 

@@ -7,10 +7,12 @@
 
 A log becomes the rows of a table with ``id``, ``question``, ``gold``, ``completion``, and the engine's own
 scores by their names, so that ``--correct NAME`` takes its verdicts. Thoughts that were split off are put
-back. What an engine could not finish (an error in its place) is left out, and counted in a warning.
+back, and so is a ``<think>`` with which the prompt ended. What an engine could not finish (an error in its
+place) is None among the completions.
 
-verl's log holds the prompt as it was rendered, so that this is its question. A log of lm-eval holds the gold
-as text: one that looks like a list is taken for a list of aliases.
+verl's log holds the prompt as it was rendered, so that this is its question; one that was asked more often
+than the others was in the data more than once. A log of lm-eval holds the gold as text: one that looks like a
+list is taken for a list of aliases.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from __future__ import annotations
 import ast
 import io
 import json
-import logging
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -30,11 +31,12 @@ from typing import Any
 from rlcr.adapters.texts import completion_text
 from rlcr.errors import RlcrError, nearest
 from rlcr.evaluate.importing import TableColumns
+from rlcr.prompts import opens_think
 from rlcr.tasks.plumbing.tables import Row, read_rows
 
-log = logging.getLogger(__name__)
-
 COLUMNS = TableColumns(completion="completion", gold="gold", question="question", id="id")
+#: Why a completion is not there.
+MISSING = "the log has an error or nothing in its place"
 
 Json = dict[str, Any]
 
@@ -52,21 +54,49 @@ class _Asked:
 
     question: str
     gold: Any
-    completions: list[str] = field(default_factory=list)
+    choices: Any = None
+    completions: list[str | None] = field(default_factory=list)
     scores: dict[str, list[Any]] = field(default_factory=dict)
 
-    def add(self, completion: str, scores: Mapping[str, Any]) -> None:
+    def add(self, completion: str | None, scores: Mapping[str, Any]) -> None:
         for name, value in scores.items():
             # A score that began late was missing before.
             before = [None] * (len(self.completions) - len(self.scores.get(name, ())))
             self.scores.setdefault(name, []).extend([*before, value])
         self.completions.append(completion)
 
+    @property
+    def lost(self) -> bool:
+        """Whether no completion came about."""
+        return all(one is None for one in self.completions)
+
+    def parts(self, size: int) -> list[_Asked]:
+        """The questions that it is, if each has so many completions; itself where that does not come out."""
+        if len(self.completions) % size:
+            return [self]
+        return [
+            _Asked(
+                self.question,
+                self.gold,
+                self.choices,
+                self.completions[at : at + size],
+                {name: values[at : at + size] for name, values in self.scores.items()},
+            )
+            for at in range(0, len(self.completions), size)
+        ]
+
+    def cells(self) -> Json:
+        """The columns of its row."""
+        asked = {"question": self.question, "gold": self.gold, "completion": self.completions}
+        if self.choices:
+            asked["choices"] = self.choices
+        ended = len(self.completions)
+        scores = {name: [*given, *[None] * (ended - len(given))] for name, given in self.scores.items()}
+        return scores | asked
+
 
 class _Collected(dict[str, _Asked]):
-    """The questions of a log in their order, and how many completions never came about."""
-
-    lost = 0
+    """The questions of a log in their order."""
 
     def ask(self, name: str, question: str, gold: Any) -> _Asked:
         if name not in self:
@@ -105,19 +135,17 @@ def log_rows(path: Path, kind: str, correct: str | None = None) -> Iterator[Row]
     """
     found = _Collected()
     _READERS[kind](path, found)
-    if found.lost:
-        log.warning("%s: %d completions ended in an error there and are left out", path, found.lost)
-    questions = {name: asked for name, asked in found.items() if asked.completions}
-    if not questions:
-        raise RlcrError(f"{path}: holds no completions")
-    for number, (name, asked) in enumerate(questions.items(), 1):
-        cells = {"id": name, "question": asked.question, "gold": asked.gold, "completion": asked.completions}
-        scores = {key: values for key, values in asked.scores.items() if key not in cells}
-        if correct and correct not in scores:
+    if all(asked.lost for asked in found.values()):
+        errors = sum(len(asked.completions) for asked in found.values())
+        raise RlcrError(f"{path}: holds no completions: {errors} ended in an error")
+    for number, (name, asked) in enumerate(found.items(), 1):
+        if correct and asked.lost:
+            asked.scores[correct] = []
+        elif correct and correct not in asked.scores:
             raise RlcrError(
-                f"{path}: question {name}: no score {correct!r}; {nearest(correct, list(scores))}"
+                f"{path}: question {name}: no score {correct!r}; {nearest(correct, list(asked.scores))}"
             )
-        yield Row(path, number, scores | cells)
+        yield Row(path, number, asked.cells() | {"id": name})
 
 
 def _inspect(path: Path, found: _Collected) -> None:
@@ -125,8 +153,9 @@ def _inspect(path: Path, found: _Collected) -> None:
         name = str(sample["id"])
         asked = found.ask(name, _last_user(sample.get("input")), sample.get("target"))
         choices = (sample.get("output") or {}).get("choices") or []
+        asked.choices = sample.get("choices")
         if sample.get("error") or not choices:
-            found.lost += 1
+            asked.add(None, {})
             continue
         scores = {key: _grade(score) for key, score in (sample.get("scores") or {}).items()}
         asked.add(_text(path, name, choices[0].get("message")), scores)
@@ -188,10 +217,11 @@ def _lm_eval(path: Path, found: _Collected) -> None:
         question = doc.get("question") or doc.get("problem") or _prompt(cells.get("arguments"))
         asked = found.ask(name, str(question), _aliases(cells["target"]))
         scores = {key: cells.get(key) for key in cells.get("metrics") or ()}
+        prompt = _prompt(cells.get("arguments"))
         for response in _flat(cells["resps"]):
             if not isinstance(response, str):
                 raise row.error("resps", "a log-likelihood, not a text: import tasks that generate")
-            asked.add(response, scores)
+            asked.add(_begun(prompt, response), scores)
 
 
 def _prompt(arguments: Any) -> str:
@@ -225,10 +255,15 @@ def _verl(path: Path, found: _Collected) -> None:
         prompt = str(cells["input"])
         known = ("input", "output", "gts", "step")
         scores = {key: value for key, value in cells.items() if key not in known}
-        found.ask(prompt, prompt, cells["gts"]).add(_text(path, prompt[:40], cells["output"]), scores)
-    # Prompts are long: as ids they would be in every line of the run.
-    for number, prompt in enumerate(list(found)):
-        found[str(number)] = found.pop(prompt)
+        name = json.dumps([prompt, cells["gts"]])
+        completion = _begun(prompt, _text(path, prompt[:40], cells["output"]))
+        found.ask(name, prompt, cells["gts"]).add(completion, scores)
+    asked = list(found.values())
+    found.clear()
+    fewest = min(len(one.completions) for one in asked)
+    for one in asked:
+        # Prompts are long: as ids they would be in every line of the run.
+        found |= {str(len(found) + number): part for number, part in enumerate(one.parts(fewest))}
 
 
 def _verifiers(path: Path, found: _Collected) -> None:
@@ -246,7 +281,7 @@ def _verifiers(path: Path, found: _Collected) -> None:
             asked = found.ask(str(question if name is None else name), str(question), gold)
             written = [node["message"] for node in trace.get("nodes") or () if node.get("sampled")]
             if not written or trace.get("errors"):
-                found.lost += 1
+                asked.add(None, {})
                 continue
             rewards = {key: one and one.get("score") for key, one in (trace.get("rewards") or {}).items()}
             scores = {**rewards, **(trace.get("metrics") or {})}
@@ -259,6 +294,12 @@ def _last_user(messages: Any) -> str:
         said = [one for one in messages if isinstance(one, Mapping) and one.get("role") in ("user", None)]
         messages = completion_text({"content": said[-1].get("content")}) if said else ""
     return messages if isinstance(messages, str) else ""
+
+
+def _begun(prompt: str, completion: str) -> str:
+    """A completion with the ``<think>`` that the prompt ended with."""
+    begun = opens_think(prompt) and not completion.lstrip().startswith("<think>")
+    return f"<think>{completion}" if begun else completion
 
 
 def _text(path: Path, name: str, completion: Any) -> str:

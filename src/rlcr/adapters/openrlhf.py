@@ -11,13 +11,11 @@ constant (``unscorable``, 0 by default) and is counted.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlcr.adapters.core import Rewarded, Row, Scorer, needs_constant
-from rlcr.prompts import opens_think
 
 log = logging.getLogger(__name__)
 
@@ -73,27 +71,7 @@ def _row(query: object, prompt: object, label: object) -> Row:
     completion = query
     if isinstance(query, str) and isinstance(prompt, str):
         completion = without_prompt(query, prompt)
-    return labelled(completion, prompt, label)
-
-
-def labelled(completion: object, prompt: object, label: object) -> Row:
-    """A completion with a label as above; the prompt says whether it ends inside ``<think>``."""
-    about: dict[str, Any] = {"think_open": True} if isinstance(prompt, str) and opens_think(prompt) else {}
-    fields = _fields(label)
-    if fields is None:
-        return Row.of(completion, label, about)
-    return Row.of(completion, fields.pop("gold"), about | fields)
-
-
-def _fields(label: object) -> dict[str, Any] | None:
-    """The fields of a label that is JSON with a gold. Any other label is the gold itself."""
-    if not isinstance(label, str) or not label.lstrip().startswith("{"):
-        return None
-    try:
-        fields = json.loads(label)
-    except ValueError:
-        return None
-    return fields if "gold" in fields else None
+    return Row.labelled(completion, prompt, label)
 
 
 def without_prompt(query: str, prompt: str) -> str | None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlcr.adapters.core import Rewarded, Row, Scorer
-from rlcr.adapters.openrlhf import labelled, reply
+from rlcr.adapters.openrlhf import reply
 from rlcr.errors import described
 
 Json = dict[str, Any]
@@ -67,7 +67,7 @@ def _openrlhf(body: Json, scorer: Scorer) -> object:
 
 
 def _slime(body: Json, scorer: Scorer) -> object:
-    (found,) = scorer.score([labelled(body["response"], body["prompt"], body["label"])])
+    (found,) = scorer.score([Row.labelled(body["response"], body["prompt"], body["label"])])
     return found.total
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from skyrl_gym.envs.base_text_env import BaseTextEnv  # pyright: ignore[reportMissingImports]
 
 from rlcr.adapters.core import Rewarded, Row, Scorer, needs_constant
+from rlcr.errors import RlcrError
 
 
 class RlcrEnv(BaseTextEnv):
@@ -30,7 +31,10 @@ class RlcrEnv(BaseTextEnv):
         super().__init__()
         self._scorer = needs_constant(Scorer.of(settings, unscorable=0.0), "SkyRL")
         self._about = dict(extras or {})
-        self._gold = self._about.pop("reward_spec", {}).get("ground_truth")
+        spec = self._about.pop("reward_spec", None)
+        if not isinstance(spec, Mapping) or "ground_truth" not in spec:
+            raise RlcrError("a row of the data set needs reward_spec with its ground_truth")
+        self._gold = spec["ground_truth"]
         self._found: Rewarded | None = None
 
     def step(self, action: str) -> dict[str, Any]:

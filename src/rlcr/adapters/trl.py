@@ -13,7 +13,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from rlcr.adapters.core import Rewarded, Row, Scorer
+from rlcr.adapters.core import Rewarded, Scorer
+from rlcr.adapters.fields import Fields
 from rlcr.prompts import opens_think
 
 
@@ -35,12 +36,18 @@ class RewardFunction(Protocol):
 
 
 def make_reward(
-    *, gold: str = "gold", choices: str | None = None, question: str | None = None, **settings: Any
+    *,
+    gold: str = "gold",
+    choices: str | None = None,
+    question: str | None = None,
+    verifier_column: str | None = None,
+    **settings: Any,
 ) -> RewardFunction:
     """The reward function. ``gold``, ``choices`` and ``question`` name columns of the data set.
 
-    ``settings`` are those of :class:`~rlcr.adapters.core.Scorer`. Where prompts are plain texts, each says
-    itself whether it ends inside ``<think>``; where they are messages, ``think_open`` does.
+    So does ``verifier_column``, where rows have verifiers of their own. ``settings`` are those of
+    :class:`~rlcr.adapters.core.Scorer`. Where prompts are plain texts, each says itself whether it ends
+    inside ``<think>``; where they are messages, ``think_open`` does.
 
     >>> rlcr = make_reward(gold="answer")
     >>> text = "<think>…</think><answer>4</answer><analysis>…</analysis><confidence>0.8</confidence>"
@@ -48,6 +55,7 @@ def make_reward(
     [0.98]
     """
     scorer = Scorer.of(settings)
+    fields = Fields(gold, choices, question, verifier_column)
 
     def rlcr(
         *,
@@ -56,12 +64,11 @@ def make_reward(
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
+        fields.check(columns)
         rows = [
-            Row(
+            fields.row(
                 completion,
-                columns[gold][number],
-                question=columns[question][number] if question else "",
-                extras={"choices": columns[choices][number]} if choices else None,
+                lambda name, number=number: columns[name][number],
                 think_open=opens_think(prompt) or None if isinstance(prompt, str) else None,
             )
             for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True))

@@ -22,7 +22,7 @@ import numpy as np
 
 from rlcr.asking.clients import Asker, Client, open_asker, run_now
 from rlcr.asking.files import load_recalibration, load_threshold
-from rlcr.errors import RlcrError
+from rlcr.errors import RlcrError, described
 from rlcr.evaluate.grade import read_completion, read_response
 from rlcr.evaluate.methods import Method, forced_prefix, get_method, needs_answer, needs_confidence
 from rlcr.evaluate.stages import repair_sampling
@@ -160,6 +160,8 @@ class _Plan:
         elif threshold is not None and not 0 <= threshold <= 1:
             raise RlcrError(f"the threshold is a confidence from 0 to 1, or a file; got {threshold}")
         problem = question if isinstance(question, Problem) else Problem("question", question, (), verifier)
+        if not isinstance(problem.question, str) or not problem.question.strip():
+            raise RlcrError(f"a question is a text or a Problem with one; got {described(problem.question)}")
         get_verifier(problem.verifier)
         sampling = Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed)
         sampling.check()

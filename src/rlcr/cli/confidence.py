@@ -207,17 +207,19 @@ def import_(
 
     A table needs --completion, --gold and --question; a log of another engine needs none of them.
     """
-    from rlcr.adapters.logs import COLUMNS, log_kind, log_rows
+    from rlcr.adapters.logs import COLUMNS, MISSING, log_kind, log_rows
     from rlcr.cli.show.results import print_results
     from rlcr.evaluate.importing import TableColumns, import_run
 
-    rows = None
+    rows, missing = None, ""
     if percent and not confidence:
         raise RlcrError("--percent is about a column of confidences: name it with --confidence COL")
     if completion and gold and question:
         columns = TableColumns(completion, gold, question, id, correct, confidence, choices, percent)
     elif not any((completion, gold, question, id, confidence, choices)) and (kind := log_kind(file)):
-        columns, rows = replace(COLUMNS, correct=correct), log_rows(file, kind, correct)
+        options = "choices" if verifier == "choice" else None
+        columns = replace(COLUMNS, correct=correct, choices=options)
+        rows, missing = log_rows(file, kind, correct), MISSING
     else:
         raise RlcrError(f"{file}: say which column is which: --completion COL --gold COL --question COL")
     results = import_run(
@@ -230,5 +232,6 @@ def import_(
         task=task,
         model=model,
         rows=rows,
+        missing=missing,
     )
     show(results, as_json, print_results)

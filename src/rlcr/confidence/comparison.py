@@ -30,7 +30,7 @@ from rlcr.runs.columns import (
     stamp_columns,
 )
 from rlcr.runs.stamps import write_derived
-from rlcr.runs.store import COMPARISON, open_run
+from rlcr.runs.store import COMPARISON, CONFIDENCES, open_run
 
 #: Written into the run.
 MEASURED = ("auroc", "brier", "brier_skill", "ece")
@@ -99,6 +99,8 @@ def compare_columns(folder: Path, *, resamples: int = 1000) -> ColumnComparison:
         if chosen.any():
             tasks[task] = [_measured(rows, columns, name, chosen, resamples) for name in names]
     notes = [f"{name}: {why}" for name, why in stale.items()]
+    if given := rows.run.settings.get(CONFIDENCES):
+        notes.append(f"{VERBALISED} is {given} of what was imported: no model stated it")
     comparison = ColumnComparison(tasks, tuple(notes))
     left_out = column_files(*stale)
     write_derived(rows.run, COMPARISON, comparison.to_dict(), made_from, without=left_out)

@@ -5,7 +5,8 @@ confidence columns, comparison, voting and the report work on it. What the table
 log-probabilities, the prompt) is absent. Rows of one ``id`` are samples of one question. Verdicts are those
 of the verifier, or, with ``correct``, those of the table, which `rlcr rescore` replaces only if it is given a
 verifier; confidences are those of the text, or, with ``confidence``, those of the table, which it keeps.
-The run appears whole or not at all, so that there is nothing to resume.
+The run appears whole or not at all, so that there is nothing to resume. Where questions may lack completions
+(in a log: an error in their place), those are written down as failed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rlcr.problem import Problem
 from rlcr.response import get_format
 from rlcr.runs.lines import json_line, sealed, write_whole
 from rlcr.runs.record import Sampled, to_line
-from rlcr.runs.store import CONFIDENCES, PROBLEMS, check_new, create_run, new_folder
+from rlcr.runs.store import CONFIDENCES, FAILED, PROBLEMS, check_new, create_run, new_folder
 from rlcr.runs.versions import run_facts
 from rlcr.tasks import write_problems
 from rlcr.tasks.plumbing.choices import letter_and_text
@@ -70,7 +71,8 @@ class _Question:
     golds: tuple[str, ...]
     options: Options | None
     extras: dict[str, Any]
-    texts: list[str] = field(default_factory=list)
+    texts: list[str | None] = field(default_factory=list)
+    """None where a completion never came about."""
     given: list[_Given] = field(default_factory=list)
 
 
@@ -93,17 +95,24 @@ def import_run(
     task: str | None = None,
     model: str = "imported",
     rows: Iterable[Row] | None = None,
+    missing: str = "",
 ) -> Results:
-    """Write a run folder of the completions in a file; ``rows`` are its rows where it is no plain table."""
+    """Write a run folder of the completions in a file; ``rows`` are its rows where it is no plain table.
+
+    ``missing`` says why a question may have fewer completions than others, or None in the place of one. Those
+    that are missing have then failed, for this reason; without it that is an error.
+    """
     get_format(format)
     get_verifier(verifier, grading)
     if verifier == "choice" and not columns.choices:
         raise RlcrError("the verifier choice needs the options: --choices COL")
     task = task or path.name.partition(".")[0]
     check_new(out, resumable=False)
-    questions = _read(read_rows(path, None) if rows is None else rows, task, columns)
+    questions = _read(read_rows(path, None) if rows is None else rows, task, columns, missing)
+    _fill_up(path, questions, missing)
     problems = _problems(questions, verifier, columns)
-    settings = _settings(path, task, problems, questions, model, verifier, grading)
+    samples = len(next(iter(questions.values())).texts)
+    settings = _settings(path, task, problems, samples, model, verifier, grading)
     if columns.correct:
         settings["verdicts"] = f"those of column {columns.correct} of {path}"
     if columns.confidence:
@@ -112,6 +121,13 @@ def import_run(
         Sampled(id=name, sample=sample, task=task, format=format, text=text)
         for name, question in questions.items()
         for sample, text in enumerate(question.texts)
+        if text is not None
+    ]
+    failed = [
+        {"id": name, "sample": sample, "task": task, "reason": missing, "status": None}
+        for name, question in questions.items()
+        for sample, text in enumerate(question.texts)
+        if text is None
     ]
     given = [one for question in questions.values() for one in question.given]
     if columns.percent and columns.confidence:
@@ -122,10 +138,12 @@ def import_run(
         run = create_run(folder, settings, graded, run_facts(_PACKAGES), problems_sha256=digest)
         write_problems(folder / PROBLEMS, problems.values())
         write_whole(run.records_path, _lines(raw, problems, given, columns, grading))
+        if failed:
+            write_whole(folder / FAILED, (sealed(json_line(line)) for line in failed))
         return write_results(run)
 
 
-def _read(rows: Iterable[Row], task: str, columns: TableColumns) -> dict[str, _Question]:
+def _read(rows: Iterable[Row], task: str, columns: TableColumns, missing: str) -> dict[str, _Question]:
     """The questions by their ids, each with the samples of all its rows."""
     questions: dict[str, _Question] = {}
     as_stated = partial(as_confidence, percent=columns.percent)
@@ -150,14 +168,29 @@ def _read(rows: Iterable[Row], task: str, columns: TableColumns) -> dict[str, _Q
                 raise row.error(
                     column, f"another one than in line {question.row.line}, for the same id {name}"
                 )
-        texts = list(row.texts(columns.completion))
+        texts = row.cells[columns.completion] if missing else row.texts(columns.completion)
         correct, stated = (
             _of_samples(row, column, convert, len(texts))
             for column, convert in ((columns.correct, as_correct), (columns.confidence, as_stated))
         )
         question.texts += texts
-        question.given += [_Given(*pair) for pair in zip(correct, stated, strict=True)]
+        question.given += [
+            _Given(*pair) for text, *pair in zip(texts, correct, stated, strict=True) if text is not None
+        ]
     return questions
+
+
+def _fill_up(path: Path, questions: Mapping[str, _Question], missing: str) -> None:
+    """Give every question as many completions as the others, where some may be missing."""
+    samples = max(len(question.texts) for question in questions.values())
+    for name, question in questions.items():
+        lacking = samples - len(question.texts)
+        if lacking and not missing:
+            raise RlcrError(
+                f"{path}: questions have different numbers of completions, {name} has"
+                f" {len(question.texts)} of {samples}: give each {samples}"
+            )
+        question.texts += [None] * lacking
 
 
 def _options(row: Row, column: str) -> Options:
@@ -233,18 +266,11 @@ def _settings(
     path: Path,
     task: str,
     problems: Mapping[str, Problem],
-    questions: Mapping[str, _Question],
+    samples: int,
     model: str,
     verifier: str,
     grading: Grading,
 ) -> dict[str, Any]:
-    counts = {name: len(question.texts) for name, question in questions.items()}
-    samples = max(counts.values())
-    if fewer := next((name for name, count in counts.items() if count < samples), None):
-        raise RlcrError(
-            f"{path}: questions have different numbers of completions, {fewer} has {counts[fewer]} of"
-            f" {samples}: give each {samples}"
-        )
     lines = ({"id": p.id, "question": p.question, "gold": p.gold} for p in problems.values())
     content = "".join(map(json_line, lines))
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()

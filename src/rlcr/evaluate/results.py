@@ -30,7 +30,7 @@ from rlcr.runs.columns import VERBALISED, read_column
 from rlcr.runs.lines import read_object
 from rlcr.runs.record import Key, Record
 from rlcr.runs.stamps import records_hash, why_stale
-from rlcr.runs.store import CONFIDENCES, RESULTS, Run, open_run
+from rlcr.runs.store import CONFIDENCES, RESULTS, Run, open_run, retrying
 from rlcr.verify.verdict import UNSCORABLE_SHARE, unscorable_warning
 
 
@@ -296,7 +296,7 @@ def failures(results: Results) -> Iterator[str]:
             more = f", and {len(others)} other reasons" if others else ""
             yield (
                 f"{name}: {coverage.answered:,} of {coverage.asked:,} completions; {failed:,} failed and are"
-                f" in no number ({reason}{more}); --resume --retry-failed asks for them again."
+                f" in no number ({reason}{more}){retrying(results.settings)}."
             )
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from rlcr.errors import RlcrError
 from rlcr.report.fields import read_objects, sample_number
 from rlcr.report.rows import RecordColumns
 from rlcr.runs.lines import read_lines
 from rlcr.runs.record import Key
-from rlcr.runs.store import FAILED, UNFINISHED
+from rlcr.runs.store import FAILED, UNFINISHED, retrying
 
 _AT_ONCE = 50_000
 
 
-def count_failed(folder: Path, rows: RecordColumns, first: float, notes: list[str]) -> int:
+def count_failed(
+    folder: Path, rows: RecordColumns, first: float, settings: Mapping[str, Any], notes: list[str]
+) -> int:
     """How many were never answered; a note is added if there are any.
 
     Where ``first`` is a number, only that many first samples of each question count.
@@ -39,7 +43,7 @@ def count_failed(folder: Path, rows: RecordColumns, first: float, notes: list[st
         )
         notes.append(
             f"{len(reasons):,} of {len(reasons) + len(rows):,} completions failed and are in no number"
-            f" ({counts}); `rlcr eval … --resume --retry-failed` asks for them again"
+            f" ({counts}){retrying(settings)}"
         )
     return len(reasons)
 

@@ -240,7 +240,7 @@ def _read_eval(folder: Path, label: str, reader_of: ReaderOf) -> EvalRun:
     reader = reader_of(folder / RECORDS, graded.get("grading"))
     rows, records = reader.columns(first)
     notes += reader.notes()
-    failed = count_failed(folder, rows, first, notes)
+    failed = count_failed(folder, rows, first, settings, notes)
     unfinished = None
     if not math.isnan(first):
         # How many an adaptive run takes is known only at its end: its own file says that it is finished.

@@ -25,7 +25,7 @@ from rlcr.files import writing
 from rlcr.runs.lines import json_line, read_lines, read_object, sealed, write_object, write_whole
 from rlcr.runs.record import Key, Record
 from rlcr.runs.stamps import MADE_FROM, Stamp, records_hash, stamp, why_stale
-from rlcr.runs.store import COLUMNS, Run, open_run
+from rlcr.runs.store import COLUMNS, CONFIDENCES, Run, open_run
 
 VERBALISED, ANSWER_PROBABILITY = "verbalised", "answer-probability"
 #: Columns that are in the records.
@@ -86,7 +86,9 @@ def provenance(run: Run | Path, name: str) -> dict[str, Any]:
     """How a column was made. Those that the records hold cost nothing and say only where they are from."""
     run = _opened(run)
     if name in HELD:
-        return {"source": name, "cost": {"passes": 0, "tokens": 0}}
+        # A table's own confidences have the place of stated ones, and were not stated by a model.
+        source = run.settings.get(CONFIDENCES, name) if name == VERBALISED else name
+        return {"source": source, "cost": {"passes": 0, "tokens": 0}}
     path = _path(run.folder, name).with_suffix(".json")
     try:
         return read_object(path, "make the column again")

@@ -207,6 +207,13 @@ _REGRADING = "regrading"
 _RUN_ADVICE = "put back the file as it was, or evaluate again"
 
 
+def retrying(settings: Mapping[str, Any]) -> str:
+    """How to ask again for completions that failed; nothing where there is nobody to ask."""
+    if settings.get("method") == "imported":
+        return ""
+    return "; `rlcr eval … --resume --retry-failed` asks for them again"
+
+
 def graded_now(folder: Path, stored: Mapping[str, Any]) -> dict[str, Any]:
     """How the records of a run are graded, given its run.json; also where rescoring was interrupted."""
     graded, to_be = stored.get("graded"), stored.get(_REGRADING)

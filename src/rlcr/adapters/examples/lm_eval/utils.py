@@ -5,10 +5,17 @@ from rlcr.adapters.lm_eval import accuracy, auroc, brier, ece, make_process_resu
 
 __all__ = ["accuracy", "auroc", "brier", "doc_to_text", "ece", "process_results"]
 
-process_results = make_process_results(gold="gold", question="question", verifier="math")
 _PROMPT = rlcr.load_prompt("rlcr").text
+_graded = make_process_results(
+    gold="gold", question="question", verifier_column="verifier", choices="choices"
+)
 
 
 def doc_to_text(doc: dict) -> str:
-    """The prompt that asks for the tags, and the question."""
-    return f"{_PROMPT}\n\n{doc['question']}\n"
+    """The prompt that asks for the tags, the question, and the line that its task adds."""
+    return "\n\n".join(part for part in (_PROMPT, doc["question"], doc["instruction"]) if part) + "\n"
+
+
+def process_results(doc: dict, results: list) -> dict:
+    """The verdict and confidence of every repeat."""
+    return _graded({**doc, "choices": (doc.get("extras") or {}).get("choices")}, results)

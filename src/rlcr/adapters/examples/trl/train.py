@@ -11,7 +11,12 @@ from rlcr.tasks import read_problems
 
 prompt = rlcr.load_prompt("rlcr")
 rows = [
-    {"prompt": rlcr.messages(prompt, problem), "gold": list(problem.gold)}
+    {
+        "prompt": rlcr.messages(prompt, problem),
+        "gold": list(problem.gold),
+        "verifier": problem.verifier,
+        "choices": problem.extras.get("choices"),
+    }
     for problem in read_problems("problems.jsonl")
 ]
 cpu = "--cpu" in sys.argv
@@ -35,7 +40,7 @@ config = GRPOConfig(
 )
 GRPOTrainer(
     model=sys.argv[1],
-    reward_funcs=make_reward(gold="gold", verifier="math"),
+    reward_funcs=make_reward(gold="gold", verifier_column="verifier", choices="choices"),
     args=config,
     train_dataset=Dataset.from_list(rows),
 ).train()
