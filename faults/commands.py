@@ -15,10 +15,18 @@ from functools import cache
 from pathlib import Path
 
 _IMPORTED = [
-    "rlcr.cli",
+    "faults.listing",  # what the main module imports, which every process imports again
+    "faults.beforehand",
     "rlcr.report.page",
     "matplotlib.pyplot",
     "openai",
+    "httpcore2",
+    "jinja2",
+    "rlcr.confidence.sources",
+    "rlcr.report.live.server",
+    "rlcr.adapters.service",
+    "uvicorn",
+    "starlette.applications",
     "scipy.stats",
     "sklearn.linear_model",
 ]
@@ -76,6 +84,11 @@ class Command:
         self._process = _context.Process(target=_command, args=(list(map(str, arguments)), str(log), first))
         self._process.start()
 
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        if self._process.pid and self._process.is_alive():
+            os.kill(self._process.pid, number)
+
     def end(self, kill_after: float | None = None) -> Ended:
         """Wait for its end, or kill it after some seconds."""
         self._process.join(_HANGS if kill_after is None else kill_after)
@@ -122,4 +135,10 @@ def _command(arguments: list[str], log: str, first: Callable[[], None] | None) -
     if first:
         first()
     sys.argv = ["rlcr", *arguments]
-    main()
+    try:
+        main()
+    except Exception as error:
+        sys.excepthook(
+            type(error), error, error.__traceback__
+        )  # as the interpreter does; multiprocessing would print it itself
+        sys.exit(1)

@@ -1,6 +1,6 @@
 """All faults by their names, in the order of the table."""
 
-from faults import damage, disk, endpoint, kills, meanwhile
+from faults import damage, disk, endpoint, kills, meanwhile, secrets
 from faults.fault import Fault
 
 FAULTS: dict[str, Fault] = {
@@ -9,4 +9,5 @@ FAULTS: dict[str, Fault] = {
     **disk.FAULTS,
     **meanwhile.FAULTS,
     **endpoint.FAULTS,
+    **secrets.FAULTS,
 }
