@@ -36,12 +36,13 @@ _TORCH = [
 ]  # fmt: skip
 _HANGS = 1800.0
 
-_context = multiprocessing.get_context("forkserver")
+#: Processes are forked from one that has imported everything.
+context = multiprocessing.get_context("forkserver")
 
 
 def import_beforehand(*, torch: bool) -> None:
     """Choose what commands find imported, before the first of them is run."""
-    _context.set_forkserver_preload([*_IMPORTED, *(_TORCH if torch else [])])
+    context.set_forkserver_preload([*_IMPORTED, *(_TORCH if torch else [])])
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,13 @@ class Command:
     ) -> None:
         _import()
         self._log, self._began = log, time.monotonic()
-        self._process = _context.Process(target=_command, args=(list(map(str, arguments)), str(log), first))
+        self._process = context.Process(target=_command, args=(list(map(str, arguments)), str(log), first))
         self._process.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.is_alive()
 
     def signal(self, number: int) -> None:
         """Send it a signal."""
@@ -120,7 +126,7 @@ def _text(path: Path) -> str:
 @cache
 def _import() -> None:
     """Wait until everything is imported, which is no part of any command's time."""
-    process = _context.Process(target=int)
+    process = context.Process(target=int)
     process.start()
     process.join()
 
@@ -138,7 +144,5 @@ def _command(arguments: list[str], log: str, first: Callable[[], None] | None) -
     try:
         main()
     except Exception as error:
-        sys.excepthook(
-            type(error), error, error.__traceback__
-        )  # as the interpreter does; multiprocessing would print it itself
+        sys.excepthook(type(error), error, error.__traceback__)  # multiprocessing would print it itself
         sys.exit(1)

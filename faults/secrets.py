@@ -12,9 +12,6 @@ import gzip
 import json
 import os
 import signal
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -24,10 +21,11 @@ from tests.confidence.colour_runs import colour_run
 from tests.evaluate.capitals import capitals
 from tests.training.tiny_recipe import RECIPE
 
-from faults.commands import Command, Ended, run
+from faults.commands import Ended, run
 from faults.endpoint import task
 from faults.fault import Fault, Outcome, Trial
 from faults.hostile_server import Asked, Behaviour, HostileServer, choice, honest, http
+from faults.served import Serving, ask
 from faults.stages import local_model
 
 #: What they have in common, by which they are found.
@@ -44,7 +42,6 @@ ENVIRONMENT = {
     "AWS_SECRET_ACCESS_KEY": f"{_MARK}-aws",
     "DATABASE_PASSWORD": f"{_MARK}-database",
 }
-_SOON = 60.0
 
 
 class Search:
@@ -335,7 +332,7 @@ def _before_grading(do: Callable[[], None]) -> None:
 def _rewards(search: Search) -> None:
     """`rlcr serve-reward`, asked with the token, without, and with bodies that it refuses."""
     good = json.dumps({"query": ["<answer>3</answer>"], "prompts": [""], "labels": ["3"]}).encode()
-    with _serving(search, ["serve-reward", "--port", 0], "rewards at ") as url:
+    with _serving(search, ["serve-reward", "--port", 0]) as url:
         for path in ("/", f"/?token={TOKEN}", f"/{TOKEN}?token=x{TOKEN}", "/metrics", "/health", "/%zz"):
             for body in (
                 good,
@@ -348,13 +345,13 @@ def _rewards(search: Search) -> None:
                     {"Authorization": f"Bearer {TOKEN}"},
                     {"Authorization": f"Basic {TOKEN}"},
                 ):
-                    search.heard(f"a reply to {path}", _ask(f"{url}{path}", body, headers))
+                    search.heard(f"a reply to {path}", ask(f"{url}{path}", body, headers))
 
 
 def _view(search: Search) -> None:
     """`rlcr view`: its page, its data, and addresses that it does not have."""
     run_folder = colour_run(search.folder / "run", 20)
-    with _serving(search, ["view", run_folder, "--port", 0], "") as url:
+    with _serving(search, ["view", run_folder, "--port", 0]) as url:
         for path in (
             "",
             "state",
@@ -364,37 +361,20 @@ def _view(search: Search) -> None:
             f"no?key={PASSWORD}",
             "..%2f",
         ):
-            search.heard(f"a reply to {path}", _ask(url.rstrip("/") + f"/{path}", None, {"Cookie": TOKEN}))
+            search.heard(f"a reply to {path}", ask(f"{url}/{path}", None, {"Cookie": TOKEN}))
 
 
 @contextmanager
-def _serving(search: Search, arguments: Sequence[object], before: str) -> Iterator[str]:
-    log = search.folder.parent / "served.log"
-    command = Command(arguments, log, partial(_prepare, ENVIRONMENT))
+def _serving(search: Search, arguments: Sequence[object]) -> Iterator[str]:
+    serving = Serving(arguments, search.folder.parent / "served.log", partial(_prepare, ENVIRONMENT))
     try:
-        url, deadline = "", time.monotonic() + _SOON
-        while not url.startswith("http") and time.monotonic() < deadline:
-            time.sleep(0.05)
-            lines = (
-                log.with_suffix(".out").read_text().splitlines() if log.with_suffix(".out").exists() else []
-            )
-            url = lines[0].removeprefix(before).split()[0] if lines else ""
-        yield url
+        yield serving.url()
     finally:
-        command.signal(signal.SIGTERM)
-        ended = command.end()
+        serving.signal(signal.SIGTERM)
+        ended = serving.end()
         search.heard("a server", f"{ended.output}\n{ended.errors}".encode())
         if ended.fault or ended.status:
             search.outcome.fail(ended.fault or ended.last_line)
-
-
-def _ask(url: str, body: bytes | None, headers: dict[str, str]) -> bytes:
-    request = urllib.request.Request(url, body, headers)
-    try:
-        with urllib.request.urlopen(request, timeout=_SOON) as reply:
-            return str(reply.headers).encode() + reply.read()
-    except urllib.error.HTTPError as error:
-        return str(error.headers).encode() + error.read()
 
 
 # --- training ------------------------------------------------------------------------------------------
