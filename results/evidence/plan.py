@@ -34,16 +34,19 @@ TESTED_ON = 200
 #: Training problems whose answers the classifier and the probe learn from.
 LEARNED_FROM = 600
 
+#: Without what needs the exact gradient of a confidence.
+_SAMPLED = ("confidence_entropy=0", "confidence_replay=0")
+#: As the paper has it: the whole reward on every token.
+_PLAIN = ("credit=all", *_SAMPLED)
 #: How a variant differs from its recipe, which is RLCR.
 VARIANTS: dict[str, tuple[str, ...]] = {
     # The same tags, of which only the answer is rewarded: the confidence is stated, and free to drift.
-    "rlvr": ("weights.calibration=0", "credit=all", "confidence_entropy=0"),
+    "rlvr": ("weights.calibration=0", *_PLAIN),
     "rlcr": (),
-    # As the paper has it: the whole reward on every token.
-    "rlcr-all": ("credit=all", "confidence_entropy=0"),
+    "rlcr-all": _PLAIN,
     "rlcr-log": ("reward=rlcr-log",),
-    "calibration-only": ("reward=calibration-only", "credit=all", "confidence_entropy=0"),
-    "masked": ("reward=calibration-only", "credit=analysis+confidence", "confidence_entropy=0"),
+    "calibration-only": ("reward=calibration-only", *_PLAIN),
+    "masked": ("reward=calibration-only", "credit=analysis+confidence", *_SAMPLED),
 }
 #: What is compared: three seeds each, on every family that is trained on. The others: one seed, on chains.
 MAIN = ("rlvr", "rlcr")

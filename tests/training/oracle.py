@@ -6,6 +6,7 @@ One completion at a time, no padding, no tiles, no tricks: what the paper's form
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,10 +46,29 @@ def grpo_step(
     reference: Any = None,
     kl: float = 0.0,
     cap: float | None = None,
+    again: Sequence[Row] = (),
 ) -> dict[str, torch.Tensor]:
-    """The gradient of the loss: the mean over the tokens that count, and that over expected confidences."""
+    """The gradient of the loss: the mean over the tokens that count, and that over expected confidences.
+
+    Of the rows ``again`` only the confidence counts.
+    """
     model.zero_grad()
     losses, expectations = [], []
+
+    def expectation(row: Row, logps_TV: torch.Tensor) -> torch.Tensor:
+        assert row.digit is not None
+        assert row.digit_rewards is not None
+        p_D = logps_TV[row.digit, list(row.digit_rewards)].exp()
+        rewards_D = torch.tensor(list(row.digit_rewards.values()), dtype=torch.float64).to(p_D)
+        rewards_D = rewards_D - confidence_entropy * p_D.detach().log()
+        return -(p_D * (rewards_D - (p_D @ rewards_D / p_D.sum()).detach())).sum()
+
+    def logps_of(row: Row) -> torch.Tensor:
+        ids = torch.tensor([row.prompt + row.completion])
+        return torch.log_softmax(model(ids).logits[0, len(row.prompt) - 1 : -1] / temperature, dim=-1)
+
+    for row in again:
+        expectations.append(expectation(row, logps_of(row)))
     for group in groups:
         scored = [row.rewards for row in group if row.rewards is not None]
         for row in group:
@@ -61,7 +81,7 @@ def grpo_step(
                 advantage[part] = row.rewards[part] - mean
             ids = torch.tensor([row.prompt + row.completion])
             start = len(row.prompt) - 1
-            logps_TV = torch.log_softmax(model(ids).logits[0, start:-1] / temperature, dim=-1)
+            logps_TV = logps_of(row)
             for t, token in enumerate(row.completion):
                 if credit == "analysis+confidence" and row.owner[t] != "doubt":
                     continue
@@ -77,11 +97,7 @@ def grpo_step(
                     assert row.sampled is not None
                     loss = loss * min(math.exp(logps_TV[t, token].item() - row.sampled[t]), cap)
                 if by_expectation:
-                    assert row.digit_rewards is not None
-                    p_D = logps_TV[t, list(row.digit_rewards)].exp()
-                    rewards_D = torch.tensor(list(row.digit_rewards.values()), dtype=torch.float64).to(p_D)
-                    rewards_D = rewards_D - confidence_entropy * p_D.detach().log()
-                    expectations.append(-(p_D * (rewards_D - (p_D @ rewards_D / p_D.sum()).detach())).sum())
+                    expectations.append(expectation(row, logps_TV))
                 loss = loss + entropy * (logps_TV[t].exp() * logps_TV[t]).sum()
                 if kl:
                     with torch.no_grad():

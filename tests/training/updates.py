@@ -22,6 +22,7 @@ from rlcr.prompts import Message, render_messages
 from rlcr.response import Response, parse
 from rlcr.sample import Completion, Request, Sampling
 from rlcr.training.batch import Example
+from rlcr.training.checkpoint import step_of
 from rlcr.training.data import RenderedPrompt
 from rlcr.training.grpo import CalibrationTrainer
 from rlcr.training.recipes.checks import reward_of
@@ -121,11 +122,12 @@ def update(
     sampled: bool = False,
     verifies_early: bool = False,
     autocast: bool = False,
+    checkpoint: Path | None = None,
 ) -> Update:
     """Train on these completions. ``texts`` maps problems to their group's responses.
 
     The gradient is that of the last update. If ``sampled``, the model writes its own responses. With
-    ``autocast`` it computes in bfloat16, as on a GPU.
+    ``autocast`` it computes in bfloat16, as on a GPU. A ``checkpoint`` is continued.
     """
     tokenizer = tiny_tokenizer()
     if model is None:
@@ -150,6 +152,7 @@ def update(
         reward=reward_of(settings),
         examples=given,
         observe=observe,
+        epochs_done=step_of(checkpoint) // (len(given) // settings.prompts) if checkpoint else 0,
         args=args,
         train_dataset=dataset(given),
         processing_class=tokenizer,
@@ -159,7 +162,9 @@ def update(
     trainer.learner.verifies_early = verifies_early
     if not sampled:
         trainer.sampler = sampler  # pyright: ignore[reportAttributeAccessIssue]
-    trainer.train()
+    if checkpoint:
+        trainer.learner.replay.load(checkpoint)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return Update(gradient.found, seen, sampler.asked, logged, trainer)
 
 

@@ -13,7 +13,7 @@ from which nothing flows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,14 +63,38 @@ class Sample:
         return int(self.counted_T.sum())
 
     @property
+    def has_advantage(self) -> bool:
+        """Whether the policy gradient of any token that counts is other than zero."""
+        return bool(self.advantages_T[self.counted_T].any())
+
+    @property
     def teaches(self) -> bool:
-        """Whether the policy gradient of any of its tokens is other than zero."""
-        return bool(self.advantages_T[self.counted_T].any()) or self.choice is not None
+        """Whether anything is learned from it."""
+        return self.has_advantage or self.choice is not None
+
+    def choice_alone(self) -> Sample:
+        """It up to its choice, of which nothing else counts."""
+        assert self.choice is not None
+        kept = self.choice.at + 1
+        nothing = np.zeros(kept)
+        return replace(
+            self,
+            completion=self.completion[:kept],
+            advantages_T=nothing,
+            counted_T=nothing.astype(bool),
+            sampled_T=None,
+        )
 
     @property
     def read(self) -> int:
         """Tokens of the completion that the model reads: nothing is predicted from the last one."""
         return len(self.completion) - 1
+
+
+def common_beginning(rows: Sequence[Sequence[int]]) -> int:
+    """How many tokens all rows begin with."""
+    together = zip(*rows, strict=False)
+    return next((place for place, ids in enumerate(together) if len(set(ids)) > 1), min(map(len, rows)))
 
 
 def cut_plain(samples: Sequence[Sample], rows: int) -> list[list[Sample]]:

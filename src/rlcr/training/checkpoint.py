@@ -56,6 +56,7 @@ class WholeCheckpoints:
         folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
         with saving(folder):
             super()._save_checkpoint(model, trial)  # pyright: ignore[reportAttributeAccessIssue]
+            self._save_beside(folder)
         PartialState().wait_for_everyone()  # others may still be writing their part
         if self.state.is_world_process_zero:
             _mark_whole(folder)
@@ -63,6 +64,9 @@ class WholeCheckpoints:
             for older in _newest_first(folder.parent)[_KEPT:]:
                 if best is None or older.name != Path(best).name:
                     shutil.rmtree(older, ignore_errors=True)
+
+    def _save_beside(self, checkpoint: Path) -> None:
+        """Write what else a resumed run needs, each process its own file, before the checkpoint is whole."""
 
     def _load_best_model(self) -> None:
         folder = Path(self.state.best_model_checkpoint)

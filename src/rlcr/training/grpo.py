@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,6 +38,7 @@ from rlcr.sample.local import LocalSampler
 from rlcr.training.batch import Batch, Drawn, Example
 from rlcr.training.checkpoint import WholeCheckpoints
 from rlcr.training.recipes.settings import Recipe
+from rlcr.training.replay import Replay
 from rlcr.training.rollouts import Rollout
 from rlcr.training.update import Bonus, Examiner, Learner, Sums, Updated, update
 from rlcr.verify import Grading, Verifier
@@ -118,6 +120,7 @@ class CalibrationTrainer(WholeCheckpoints, GRPOTrainer):
             own=own,
             pool=examples,
             examine=examine,
+            replay=Replay(recipe.confidence_replay, seed=recipe.seed, process=self.accelerator.process_index),
         )
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
@@ -169,6 +172,9 @@ class CalibrationTrainer(WholeCheckpoints, GRPOTrainer):
         for _ in range(self._epochs_done):
             torch.randperm(sampler.num_samples, generator=sampler.generator)
         return sampler
+
+    def _save_beside(self, checkpoint: Path) -> None:
+        self.learner.replay.save(checkpoint)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """Not here: the loss of an update says nothing about held-out problems."""

@@ -195,6 +195,8 @@ def _train(
     if held_out:
         trainer.add_callback(held_out)
     if done < total:
+        if checkpoint:
+            trainer.learner.replay.load(checkpoint)
         journal.begin(total)
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)

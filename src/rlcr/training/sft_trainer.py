@@ -9,7 +9,6 @@ of -log p.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import torch
 from trl import SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 from rlcr.engine.attention import base_model
-from rlcr.engine.batches import Sample
+from rlcr.engine.batches import Sample, common_beginning
 from rlcr.engine.learning import Sharing
 from rlcr.engine.logps import add_token_scores
 from rlcr.training.checkpoint import WholeCheckpoints
@@ -71,14 +70,8 @@ def samples_of(inputs: dict[str, torch.Tensor]) -> list[Sample]:
     rows = [ids[row][kept == 1] for row, kept in enumerate(whole)]
     counted = [trained[row][kept == 1] != _IGNORED for row, kept in enumerate(whole)]
     # Nothing is predicted from before the first token, and what is trained belongs to the completion.
-    begin = min(_common([row.tolist() for row in rows]), *(int(c.argmax()) for c in counted))
+    begin = min(common_beginning([row.tolist() for row in rows]), *(int(c.argmax()) for c in counted))
     return [
         Sample(0, row[:begin].tolist(), row[begin:].tolist(), np.zeros(len(row) - begin), c[begin:])
         for row, c in zip(rows, counted, strict=True)
     ]
-
-
-def _common(rows: Sequence[Sequence[int]]) -> int:
-    """How many tokens all rows begin with."""
-    together = zip(*rows, strict=False)
-    return next((place for place, ids in enumerate(together) if len(set(ids)) > 1), min(map(len, rows)))

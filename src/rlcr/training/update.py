@@ -6,6 +6,7 @@
              what the first would have
     score    parse, verify and reward each completion, part by part: the core library
     credit   an advantage for each token
+    replay   earlier completions, whose confidence is learned once more (``confidence_replay``)
     weigh    the weight of each token in the loss of the whole update
     cut      what goes through the model together: as little as need be, in as few passes as memory allows
     loss_of  the policy gradient, with entropy bonus and KL term where asked for; backward, pass by pass
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ from rlcr.training.early_verdicts import EarlyVerdicts
 from rlcr.training.mismatch import Mismatch, importance
 from rlcr.training.recipes.settings import Recipe
 from rlcr.training.refill import refill
+from rlcr.training.replay import Replay
 from rlcr.training.rollouts import Rollout, rollouts_of
 from rlcr.verify import Grading, Verifier
 
@@ -84,6 +86,8 @@ class Learner:
     """All problems of the run."""
     examine: Examiner = lambda update, rollouts: None
     """May raise, and so end the run before its weights change."""
+    replay: Replay = field(default_factory=Replay)
+    """Earlier completions that go on teaching their confidence."""
 
     def everywhere(self, number: int) -> torch.Tensor:
         """A number of this process, gathered from all."""
@@ -153,12 +157,16 @@ def update(learner: Learner, batch: Batch, bonus: Bonus) -> Updated:
     # Nothing has changed yet, and all processes have the same rollouts: whoever watches may end the run here.
     learner.examine(batch.update, scored.rollouts)
     # Groups from which nothing can be learned make room for other problems, so many times at most.
-    recipe, again = learner.recipe, partial(sample_and_score, learner)
-    scored, refilled = refill(scored, learner.pool, again, times=recipe.refill, seed=recipe.seed)
+    recipe, sample_more = learner.recipe, partial(sample_and_score, learner)
+    scored, refilled = refill(scored, learner.pool, sample_more, times=recipe.refill, seed=recipe.seed)
     # Advantage of a token: the parts of the reward that act on it, each minus its mean in the group.
     samples = credit(learner, scored)
+    taught = sum(sample.teaches for sample in samples)
+    # Confidences of earlier completions, whose verdicts are known, are learned once more.
+    again = learner.replay.draw(batch.update, group=recipe.prompts)
+    learner.replay.keep(samples)
     # Weight of a token: 1 / number of tokens that count in the whole update.
-    samples = weigh(learner, samples)
+    samples = weigh(learner, samples + again)
     passes = cut(learner, samples, everything=bool(bonus.token or learner.recipe.kl))
     total, learned, spare = torch.zeros((), device=learner.accelerator.device), [], []
     for number, part in enumerate(passes, start=1):
@@ -168,7 +176,6 @@ def update(learner: Learner, batch: Batch, bonus: Bonus) -> Updated:
             learner.accelerator.backward(loss, **_backward_options(learner))
         total += loss.detach()
         (learned if part.teaches else spare).append(sums)
-    taught = sum(sample.teaches for sample in samples)
     return Updated(scored.rollouts, taught, total, bonus, learned, spare, refilled)
 
 
@@ -308,9 +315,9 @@ def cut(learner: Learner, samples: list[Sample], *, everything: bool) -> list[Pa
     """The passes of this process. Unless ``everything`` is needed, what teaches nothing is left out."""
     recipe = learner.recipe
     if recipe.shared_prompts and not everything:
-        needed = [sample for sample in samples if sample.teaches]
+        needed = [s if s.has_advantage else s.choice_alone() for s in samples if s.teaches]
     else:
-        needed = [sample for sample in samples if sample.counted]
+        needed = [sample for sample in samples if sample.counted or sample.choice]
     # Something must pass, or the optimiser would find no gradient at all, not even zero.
     shortest = min(samples, key=lambda s: (not s.counted, len(s.prompt) + len(s.completion)))
     nothing = replace(shortest, weight=0.0, choice=None)

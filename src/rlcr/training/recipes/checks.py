@@ -290,6 +290,10 @@ def _check_precision(recipe: Recipe) -> None:
 def _check_credit(recipe: Recipe, reward: Reward) -> None:
     if recipe.confidence_entropy and recipe.credit != "expected":
         raise RlcrError(f"confidence_entropy needs credit=expected; with credit={recipe.credit} use entropy")
+    if recipe.confidence_replay and recipe.credit != "expected":
+        raise RlcrError(
+            "confidence_replay needs credit=expected: other gradients are those of the policy that sampled"
+        )
     if recipe.credit == "all":
         return
     if "confidence" not in _tags_of(reward.format):

@@ -135,6 +135,9 @@ class Recipe(BaseModel):
     #: With ``credit: expected``: such a bonus for the choice of a confidence's first decimal alone. It stays:
     #: the best digit is the most probable one, whatever the spread around it.
     confidence_entropy: Annotated[float, Field(ge=0)] = 0.0
+    #: With ``credit: expected``: completions of earlier updates, for each process, whose confidence is
+    #: learned again in each update; their verdicts are known, so that it costs no sampling.
+    confidence_replay: Annotated[int, Field(ge=0)] = 0
 
     # --- optimiser
     #: adam8bit keeps Adam's states in 8 bits (bitsandbytes): 2 bytes a weight instead of 8.
