@@ -47,8 +47,8 @@ class TooSlow(Exception):
     """An input that takes more than its time."""
 
 
-def fuzz(target: Target, seconds: float, number: int, folder: Path) -> Found:
-    """Try inputs for some seconds."""
+def fuzz(target: Target, seconds: float, number: int, folder: Path, least: int = 5) -> Found:
+    """Try inputs for some seconds, and so many at least, however slow the machine is."""
     found, ends, numbers = Found(), time.monotonic() + seconds, random.Random(number)
     before = _peak()
 
@@ -61,7 +61,7 @@ def fuzz(target: Target, seconds: float, number: int, folder: Path) -> Found:
     )
     @given(target.inputs)
     def one(drawn: Any) -> None:
-        if time.monotonic() >= ends:
+        if time.monotonic() >= ends and found.inputs >= least:
             return
         found.inputs += 1
         try:
@@ -72,7 +72,7 @@ def fuzz(target: Target, seconds: float, number: int, folder: Path) -> Found:
             kind = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}: {error}"
             found.failures.setdefault(kind[:300], repr(drawn))
 
-    while time.monotonic() < ends:
+    while time.monotonic() < ends or found.inputs < least:
         seed(numbers.getrandbits(64))(one)()
     found.megabytes = _peak() - before
     return found
