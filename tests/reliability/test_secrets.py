@@ -46,7 +46,7 @@ def test_what_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hide("407 for another-password") == "407 for [hidden]"
     for text in (
         "http://me:pass-word@host/v1", "http://me:a/pass-word@host", "http://me:a@pass-word@host/v1",
-        "me:pass-word@host/v1", "https://h/v1?key=pass-word", "https://h/v1?n=1&access_token=pass-word#x",
+        "me:pass-word@host/v1", "http:/pass-word@host/v1", "http:/me:a/pass-word@host/v1", "https://h/v1?key=pass-word", "https://h/v1?n=1&access_token=pass-word#x",
     ):  # fmt: skip
         assert "pass-word" not in hide(text), text
     plain = "records.jsonl, line 3: http://host:8000/v1#name has 12:30 <a@b.c> at x:1"
