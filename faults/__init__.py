@@ -3,6 +3,7 @@
     python -m faults                         every fault, as many trials of each as it asks for: hours
     python -m faults --only kill-eval        some of them
     python -m faults --trials 3              few trials of each
+    python -m faults --only fuzz-parser      fuzzing: a trial is a minute
     python -m faults --only kill-eval --again    forget what is recorded of it, and begin at trial 0
 
 A fault is a :class:`faults.fault.Fault` in :data:`faults.listing.FAULTS`. Its trials are numbered, and the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import sys
 import tempfile
@@ -56,6 +57,12 @@ def make_trials(name: str, fault: Fault, trials: int) -> None:
 
 def record(name: str, fault: Fault, outcome: Outcome) -> dict[str, Any]:
     """Add a trial to what is recorded of its fault, and put the table of all into the docs."""
+    with open(__file__, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # others may be recording trials of other faults
+        return _record(name, fault, outcome)
+
+
+def _record(name: str, fault: Fault, outcome: Outcome) -> dict[str, Any]:
     results = read()
     empty = {"what": "", "trials": 0, "lost": 0, "doubled": 0, "wrong": 0, "counted": {}, "notes": []}
     found = results.setdefault(name, empty)

@@ -15,10 +15,18 @@ from functools import cache
 from pathlib import Path
 
 _IMPORTED = [
-    "rlcr.cli",
+    "faults.listing",  # what the main module imports, which every process imports again
+    "faults.beforehand",
     "rlcr.report.page",
     "matplotlib.pyplot",
     "openai",
+    "httpcore2",
+    "jinja2",
+    "rlcr.confidence.sources",
+    "rlcr.report.live.server",
+    "rlcr.adapters.service",
+    "uvicorn",
+    "starlette.applications",
     "scipy.stats",
     "sklearn.linear_model",
 ]
@@ -28,12 +36,13 @@ _TORCH = [
 ]  # fmt: skip
 _HANGS = 1800.0
 
-_context = multiprocessing.get_context("forkserver")
+#: Processes are forked from one that has imported everything.
+context = multiprocessing.get_context("forkserver")
 
 
 def import_beforehand(*, torch: bool) -> None:
     """Choose what commands find imported, before the first of them is run."""
-    _context.set_forkserver_preload([*_IMPORTED, *(_TORCH if torch else [])])
+    context.set_forkserver_preload([*_IMPORTED, *(_TORCH if torch else [])])
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ class Command:
     ) -> None:
         _import()
         self._log, self._began = log, time.monotonic()
-        self._process = _context.Process(target=_command, args=(list(map(str, arguments)), str(log), first))
+        self._process = context.Process(target=_command, args=(list(map(str, arguments)), str(log), first))
         self._process.start()
 
     @property
@@ -86,6 +95,11 @@ class Command:
     def running(self) -> bool:
         """Whether it has not ended."""
         return self._process.is_alive()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        if self._process.pid and self._process.is_alive():
+            os.kill(self._process.pid, number)
 
     def end(self, kill_after: float | None = None) -> Ended:
         """Wait for its end, or kill it after some seconds."""
@@ -118,7 +132,7 @@ def _text(path: Path) -> str:
 @cache
 def _import() -> None:
     """Wait until everything is imported, which is no part of any command's time."""
-    process = _context.Process(target=int)
+    process = context.Process(target=int)
     process.start()
     process.join()
 
@@ -133,4 +147,8 @@ def _command(arguments: list[str], log: str, first: Callable[[], None] | None) -
     if first:
         first()
     sys.argv = ["rlcr", *arguments]
-    main()
+    try:
+        main()
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__)  # multiprocessing would print it itself
+        sys.exit(1)

@@ -9,8 +9,10 @@ of surrogate pairs are shown as they would be written in Python: ``\x1b[2J``.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Iterable
 from types import TracebackType
@@ -24,8 +26,18 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff]"
 )
 
-#: What stands before the host of an address.
-_PASSWORD = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@]{1,1000}@")
+#: What stands before the host of an address (which lost a slash if it was taken for a path), and what a field
+#: of it says that holds a key.
+_PASSWORD = re.compile(
+    r"(?i)\b([a-z][a-z0-9+.-]{0,30}://|https?:/)\S{1,1000}@|\b[\w.+-]{1,100}:[^\s:/@]{1,1000}@(?=[\w\[])"
+)
+_SECRET_FIELD = "key|token|secret|password|passwd|pwd|sig|signature|auth"
+_FIELD = re.compile(rf"(?i)([?&;][\w.-]{{0,50}}(?:{_SECRET_FIELD})=)[^\s&;#'\"]{{1,1000}}")
+#: Environment variables whose values are secrets. Shorter ones are words that stand elsewhere, too: EMPTY.
+_SECRET_NAME = re.compile(r"(?i)(key|token|secret|password|passwd|credentials?)$")
+_SECRET_LENGTH = 12
+#: The password in an address that is the value of a variable: a proxy, a database.
+_IN_ADDRESS = re.compile(r"://[^\s/:@]{0,200}:([^\s@]{1,1000})@")
 
 
 def visible(text: str) -> str:
@@ -37,13 +49,32 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def secret_variables() -> dict[str, str]:
+    """The environment variables that hold keys, tokens and passwords, by their names."""
+    return {name: value for name, value in os.environ.items() if _SECRET_NAME.search(name) and value}
+
+
+def hide(text: str) -> str:
+    """The text without the passwords and keys of addresses, and without the secrets of the environment.
+
+    >>> hide("HTTP://me:secret@host/v1"), hide("https://host/v1?n=1&api_key=secret")
+    ('HTTP://[hidden]@host/v1', 'https://host/v1?n=1&api_key=[hidden]')
+    """
+    values = {value.strip() for value in secret_variables().values()}
+    values |= {password for value in os.environ.values() for password in _IN_ADDRESS.findall(value)}
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= _SECRET_LENGTH:
+            text = text.replace(value, "[hidden]")
+    return _FIELD.sub(r"\1[hidden]", _PASSWORD.sub(lambda found: f"{found[1] or ''}[hidden]@", text))
+
+
 def one_line(text: str) -> str:
-    r"""The same on one line and without the passwords of addresses, for messages.
+    r"""The same on one line and without secrets, for messages.
 
     >>> one_line("no such\nfile: \x07"), one_line("HTTP://me:secret@host/v1")
     ('no such\\nfile: \\x07', 'HTTP://[hidden]@host/v1')
     """
-    return visible(_PASSWORD.sub(r"\1[hidden]@", text)).replace("\n", "\\n")
+    return visible(hide(text)).replace("\n", "\\n")
 
 
 def say(*values: object, file: IO[str] | None = None, end: str = "\n") -> None:
@@ -85,13 +116,20 @@ def guard() -> None:
     handler.setFormatter(_Visible())
     handler.setLevel(logging.WARNING)
     logging.getLogger().addHandler(handler)
+    logging.captureWarnings(True)
     sys.excepthook = _show_exception
+    threading.excepthook = _show_exception_of_thread
 
 
 class _Visible(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return visible(_PASSWORD.sub(r"\1[hidden]@", super().format(record)))
+        return visible(hide(super().format(record)))
 
 
 def _show_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    say("".join(traceback.format_exception(kind, error, trace)), file=sys.stderr, end="")
+    say(hide("".join(traceback.format_exception(kind, error, trace))), file=sys.stderr, end="")
+
+
+def _show_exception_of_thread(thrown: threading.ExceptHookArgs) -> None:
+    if thrown.exc_value is not None and not isinstance(thrown.exc_value, SystemExit):
+        _show_exception(thrown.exc_type, thrown.exc_value, thrown.exc_traceback)

@@ -12,12 +12,12 @@ from faults.listing import FAULTS
 #: As they are numbered in `make faults` from 0 on, these are others.
 NUMBERS = (1000, 1001)
 LIGHT = (
-    "kill-eval", "kill-sft-data", "kill-confidence", "kill-import", "kill-rescore", "kill-report",
+    "kill-eval", "kill-sft-data", "kill-confidence", "kill-import", "kill-rescore", "kill-report", "kill-view",
     "damage-resumed", "damage-read", "two-eval", "clock-eval", "disk-full-eval", "disk-full-import",
 )  # fmt: skip
 HEAVY = (
     "kill-eval-local", "kill-train", "kill-sft", "kill-classifier", "damage-checkpoint", "disk-full-train",
-    "disk-full-sft", "disk-read-only", "two-train", "clock-train",
+    "disk-full-sft", "disk-read-only", "two-train", "clock-train", "secrets-train",
 )  # fmt: skip
 
 

@@ -319,6 +319,7 @@ def serve(service: RewardService, host: str, port: int, *, ready: Callable[[str]
         http=bounded_protocol(service.limits.client_seconds),
         h11_max_incomplete_event_size=HEAD,
         ws="none",
+        log_config=None,  # through our own handlers, which hide secrets and show control characters
         log_level="warning",
         access_log=False,
         lifespan="off",

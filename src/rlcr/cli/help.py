@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import typer
 from rich.markup import escape
 
 
+@cache
 def with_plain_help(app: typer.Typer) -> Any:
     """The command of an app, whose help gives no type to flags and shows brackets as they were written."""
     command: Any = typer.main.get_command(app)

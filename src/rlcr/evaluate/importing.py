@@ -36,6 +36,7 @@ from rlcr.tasks.plumbing.options import Options, TwoWays, options_of, read_golds
 from rlcr.tasks.plumbing.problem_files import sha256 as problems_sha256
 from rlcr.tasks.plumbing.source import cell
 from rlcr.tasks.plumbing.tables import Row, as_confidence, as_correct, check_percent, read_rows
+from rlcr.terminal import hide
 from rlcr.verify import Grading, get_verifier
 
 _BATCH = 2000
@@ -276,8 +277,8 @@ def _settings(
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
     unknown = ("judge", "judge_weights", "temperature", "max_tokens", "seed", "mode", "tokenizer")
     return {
-        "model": model,
-        "model_name": model,
+        "model": hide(model),
+        "model_name": hide(model),
         "model_weights": "",
         "method": "imported",
         "prompt": "unknown",

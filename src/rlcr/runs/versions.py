@@ -9,11 +9,13 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from rlcr.terminal import hide
+
 
 def run_facts(packages: Sequence[str]) -> dict[str, Any]:
-    """The command line, and the versions of Python and of those packages that are installed."""
+    """The command line without secrets, and the versions of Python and of the packages that are installed."""
     versions = {"python": sys.version.split()[0]}
     for package in packages:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
-    return {"command": shlex.join(sys.argv), "versions": versions}
+    return {"command": hide(shlex.join(sys.argv)), "versions": versions}

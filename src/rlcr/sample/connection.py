@@ -37,6 +37,7 @@ MOST_DOUBLINGS = 6  # a minute, where the first wait is up to a second
 LONGEST_WAIT = 300.0  # even where the server's Retry-After says more
 LONG_WAIT = 15.0  # people wonder why nothing moves: such a wait is said
 TRANSIENT = {408, 409, 425, 429, *range(500, 600)} - {501}  # 501 means that it will never do that
+_LONG_KEY = 12  # such a one is in a reply only if it was copied there; "EMPTY" may be the answer
 #: What is asked of a server.
 PATHS = CHAT, TEXT, MODELS = "/chat/completions", "/completions", "/models"
 #: Bytes of a list of models, and of what comes with an error: more of the latter is not read.
@@ -198,6 +199,8 @@ class Connection:
             raise PassingError(reason, unreachable=isinstance(error, httpx2.ConnectError)) from None
         self._heard = True
         if 200 <= status < 300:
+            if len(self._key) >= _LONG_KEY and self._key.encode() in data:
+                raise PassingError("the reply repeats the API key", own=True)
             return _json(data)
         if 300 <= status < 400:
             raise RefusedError(status, self._redirected(headers.get("location", "")))

@@ -2,7 +2,8 @@
 
 Code that may never end, eat all memory or bring the interpreter down runs in a process of its own. A worker
 module calls :func:`serve`; a :class:`Worker` starts it, by ``exec`` and not by ``fork`` (callers have threads
-and GPUs), and asks. :mod:`rlcr.verify._pool` keeps several of them. POSIX only.
+and GPUs), and asks. :mod:`rlcr.verify._pool` keeps several of them. POSIX only. A worker
+gets none of the secrets of the environment.
 
 The limit of a job is computing time, not time on the wall, so that the same job gets the same verdict on a
 busy machine. The kernel's clock enforces it in the worker, whether or not the parent is still there.
@@ -26,6 +27,7 @@ from contextlib import suppress
 from typing import Any
 
 from rlcr.errors import RlcrError
+from rlcr.terminal import secret_variables
 
 _START_SECONDS = 120.0
 # A worker stops itself after its limit of computing time. This many times as long by the clock on the wall,
@@ -68,13 +70,14 @@ class Worker:
     """One process and the pipes to it. Used by one thread at a time."""
 
     def __init__(self, module: str, environment: Mapping[str, str]) -> None:
+        secrets = secret_variables()
         self.process = subprocess.Popen(
             # -P keeps the current directory off the path: a stray token.py there must not be imported.
             [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={
-                **os.environ,
+                **{name: value for name, value in os.environ.items() if name not in secrets},
                 **_ONE_THREAD,
                 "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                 **environment,

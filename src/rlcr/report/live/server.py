@@ -13,6 +13,7 @@ read or embed a reply.
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import sys
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from rlcr.errors import RlcrError
 from rlcr.report.live.query import BadQuery, read_query
 from rlcr.report.live.watching import Watched
 from rlcr.report.page import policy
+
+log = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 #: Names of this machine. The port may be another one: a tunnel from elsewhere has its own.
@@ -114,7 +117,7 @@ class ViewServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that went away is no error; anything else is one, and is shown."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
-            super().handle_error(request, client_address)
+            log.exception("a request failed")
 
 
 def serve(watched: Watched, port: int, *, ready: Callable[[str], None]) -> None:
