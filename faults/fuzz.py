@@ -57,7 +57,7 @@ def fuzz(target: Target, seconds: float, number: int, folder: Path, least: int =
         database=None,
         deadline=None,
         phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
     )
     @given(target.inputs)
     def one(drawn: Any) -> None:
@@ -100,7 +100,8 @@ def _peak() -> float:
 
 def _fuzz_into(name: str, seconds: float, number: int, folder: str) -> None:
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + (_MEGABYTES << 20),) * 2)
+    most = size + (_MEGABYTES << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     logging.disable()
     found = fuzz(TARGETS[name], seconds, number, Path(folder))
     (Path(folder) / "found.json").write_text(json.dumps(asdict(found)))

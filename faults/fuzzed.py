@@ -143,7 +143,7 @@ def _pairs(text: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[str, str]]:
 
 def _verdicts(verifier: str, gold: str, answer: str, **extra: Any) -> None:
     with one_line_errors():
-        problem = Problem("p", "What?", (gold,), verifier, extra)
+        problem = Problem("p", "What?", (gold,), verifier, extras=extra)
         for verdict in verify([problem, problem], [answer, None]):
             assert verdict.outcome in ("correct", "wrong", "unscorable")
             assert "\n" not in verdict.reason
