@@ -93,6 +93,7 @@ def steps(model: str) -> Iterator[Step]:
             for variant in MAIN:
                 yield from _trained(family, variant, seed)
     yield _evaluated("start", START)
+    yield _page()
     for variant in VARIANTS:
         if variant not in MAIN:
             yield from _trained("chains", variant, FIRST_SEED)
@@ -129,6 +130,15 @@ def _evaluated(name: str, model: Path) -> Step:
     command = ("rlcr", "eval", "--model", str(model), "--task", tasks, *limits)
     made, kept = out / "results.json", OUTCOMES / f"{name}.json"
     return Step(f"eval {name}", (*command, "--out", str(out)), made, (name,), out, kept=kept)
+
+
+def _page() -> Step:
+    """The page of the main comparison, of the first seed: the answers themselves, which are not kept."""
+    trained = [f"chains/{variant}-{FIRST_SEED}" for variant in MAIN]
+    evaluated = [ROOT / "evals" / name for name in ("start", *trained)]
+    runs, made = [*evaluated, *(ROOT / name for name in trained)], ROOT / "report.html"
+    needs = tuple(f"eval {name}" for name in ("start", *trained))
+    return Step("page", ("rlcr", "report", *map(str, runs), "--out", str(made)), made, needs)
 
 
 def _sampled(family: str, variant: str) -> Iterator[Step]:
