@@ -158,9 +158,13 @@ def _check_math(pair: tuple[str, str], _: Path) -> None:
     _verdicts("math", *pair)
 
 
+_LETTERS = "ABCDEFGHIJ"
+
+
 def _check_choice(drawn: tuple[list[str], str, int], _: Path) -> None:
-    choices, answer, right = drawn
-    _verdicts("choice", "ABCDEFGHIJ"[right % 10], answer, choices=choices)
+    texts, answer, right = drawn
+    choices = dict(zip(_LETTERS, texts, strict=False))
+    _verdicts("choice", _LETTERS[right % len(_LETTERS)], answer, choices=choices)
 
 
 _GYM = [

@@ -19,6 +19,7 @@ from examples import (
 from tests.asking.replayed import Replay, text
 from tests.command import rlcr
 from tests.evaluate.capitals import CAPITALS
+from tests.rounding import rounded
 from tests.servers import Call, ModelServer
 from tests.tiny import writing_model, writing_tokenizer
 from tests.training.gradients import MIXED, error, exact_model
@@ -73,7 +74,8 @@ def test_the_notebook_prints_what_it_shows(tmp_path: Path) -> None:
 def _texts(cell) -> str:
     """What a cell printed; pictures are left out."""
     outputs = cell.get("outputs", [])
-    return "".join(out.get("text", "") or out.get("data", {}).get("text/plain", "") for out in outputs)
+    printed = (out.get("text", "") or out.get("data", {}).get("text/plain", "") for out in outputs)
+    return rounded("".join(printed))
 
 
 # --- with a server, and with tiny models ------------------------------------------------------------

@@ -115,7 +115,7 @@ def test_runs_of_different_tasks_are_a_grid_and_have_no_average(tmp_path: Path) 
     assert cell.below[0] == f"ECE {results['ece']['value']:.3f}"
     assert table.rows[1][2].text == "–"
     assert "average of" not in words(render(report))
-    assert report.sentence.startswith("On a, one of 2 tasks, ")
+    assert report.sentence.startswith("On a, the only task in common, ")
 
 
 def test_a_run_of_rlcr_eval(tmp_path: Path) -> None:

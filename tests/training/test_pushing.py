@@ -16,7 +16,14 @@ pytest.importorskip("huggingface_hub")
 TOKEN = "hf_planted-token"
 #: What must go up, and what else lies in a folder.
 MODEL = ("config.json", "tokenizer.json", "chat_template.jinja", "rlcr.json", "README.md")
-OTHERS = ("optimizer.pt", "rng_state.pth", "training_args.bin", "trainer_state.json", "rollouts.jsonl.gz")
+OTHERS = (
+    "optimizer.pt",
+    "rng_state.pth",
+    "training_args.bin",
+    "trainer_state.json",
+    "rollouts.jsonl.gz",
+    "replay-0.json",
+)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.training.gradients import MIXED, error, exact_model, texts_of
 from tests.training.oracle import Row, grpo_step
-from tests.training.updates import recipe, rows, update
+from tests.training.updates import recipe, response, rows, update
 
 import rlcr
 from rlcr.engine.batches import Choice, Sample
@@ -112,9 +112,25 @@ def test_only_the_latest_are_kept() -> None:
     assert {one.completion[0] for one in replay.draw(2, group=0)} == set(range(10, KEPT + 10))
 
 
-def test_it_needs_expected_credit() -> None:
+def test_it_needs_expected_credit_and_the_loss_of_the_whole_update() -> None:
     with pytest.raises(RlcrError, match="confidence_replay needs credit=expected"):
         load_recipe("smollm2-rlcr", {"confidence_replay": 4})
+    with pytest.raises(RlcrError, match="confidence_replay needs loss=update"):
+        load_recipe("smollm2-rlcr", {"confidence_replay": 4, "credit": "expected", "loss": "micro-batch"})
+
+
+def test_another_number_of_processes_is_named(tmp_path: Path) -> None:
+    Replay(2, process=0).save(tmp_path)
+    with pytest.raises(RlcrError, match="replay-1.json: not there: resume with as many processes"):
+        Replay(2, process=1).load(tmp_path)
+
+
+def test_entropy_is_measured_where_all_completions_are_alike(tmp_path: Path) -> None:
+    alike = {"a": [response()] * 4, "b": [response()] * 4}
+    found = update(recipe(credit="expected"), alike, tmp_path)
+    assert found.logged[-1]["entropy"] is not None
+    wanted = grpo_step(exact_model(), rows(alike), credit="expected", temperature=0.7)
+    assert error(found.gradient, wanted) < 1e-9
 
 
 @pytest.mark.slow

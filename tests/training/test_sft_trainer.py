@@ -80,7 +80,7 @@ def test_examples_that_begin_unlike_are_trained_the_plain_way(
     trainer = ready(tmp_path)
     inputs = batch(trainer)
     loss, gradient = stepped(trainer, inputs, PackedSFTTrainer.training_step)
-    monkeypatch.setattr(sft_trainer, "_common", lambda rows: 0)
+    monkeypatch.setattr(sft_trainer, "common_beginning", lambda rows: 0)
     other_loss, other_gradient = stepped(trainer, inputs, PackedSFTTrainer.training_step)
     assert loss == pytest.approx(other_loss, rel=1e-5)
     assert torch.allclose(gradient, other_gradient, rtol=1e-4, atol=1e-6)
@@ -91,7 +91,7 @@ def test_processes_whose_examples_begin_unlike_make_the_trial_too(
 ) -> None:
     """Processes meet in it: one that left it out would let the others wait."""
     trainer, tried = ready(tmp_path), list[bool]()
-    monkeypatch.setattr(sft_trainer, "_common", lambda rows: 0)
+    monkeypatch.setattr(sft_trainer, "common_beginning", lambda rows: 0)
     monkeypatch.setattr(
         trainer._sharing, "_try", lambda model, samples: tried.append(bool(samples)) or Trial("not now")
     )

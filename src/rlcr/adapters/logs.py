@@ -22,6 +22,7 @@ import io
 import json
 import struct
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -260,10 +261,12 @@ def _verl(path: Path, found: _Collected) -> None:
         found.ask(name, prompt, cells["gts"]).add(completion, scores)
     asked = list(found.values())
     found.clear()
-    fewest = min(len(one.completions) for one in asked)
+    # As many as most have: one that was cut short must not divide the others.
+    counts = Counter(len(one.completions) for one in asked)
+    usual = min((n for n, often in counts.items() if often == max(counts.values())), default=1)
     for one in asked:
         # Prompts are long: as ids they would be in every line of the run.
-        found |= {str(len(found) + number): part for number, part in enumerate(one.parts(fewest))}
+        found |= {str(len(found) + number): part for number, part in enumerate(one.parts(usual))}
 
 
 def _verifiers(path: Path, found: _Collected) -> None:

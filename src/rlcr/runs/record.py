@@ -127,7 +127,8 @@ def from_cells(cells: Any) -> Record:
     except TypeError:
         raise ValueError("not a record of this version of rlcr") from None
     number = record.confidence is None or type(record.confidence) in (int, float)
-    if not isinstance(record.id, str) or type(record.sample) is not int or not number:
+    texts = all(isinstance(text, str) for text in (record.id, record.task, record.reason, record.verifier))
+    if not texts or type(record.sample) is not int or not number:
         raise ValueError("not a record of this version of rlcr")
     if record.verdict not in CODES:
         raise ValueError(f"verdict {record.verdict!r} is none of {', '.join(CODES)}")

@@ -17,7 +17,7 @@ from rlcr.training.recipes.checks import TRAINING
 from rlcr.training.saving import BEST, MODEL
 
 _FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "README.md")
-_OTHERS = ("trainer_state.json",)  # of a checkpoint
+_OTHERS = ("trainer_state.json", "replay-*.json")  # of a checkpoint
 _LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token that may write there"
 
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlcr.engine.batches import Choice, Sample, common_beginning
+from rlcr.errors import RlcrError
 from rlcr.runs.lines import write_whole
 
 #: Completions that are kept: older ones say little about what the model answers now.
@@ -77,7 +78,10 @@ class Replay:
     def load(self, folder: Path) -> None:
         """Keep what was stored with a checkpoint."""
         if self._count:
-            rows = json.loads((folder / self._file).read_text(encoding="utf-8"))
+            path = folder / self._file
+            if not path.exists():
+                raise RlcrError(f"{path}: not there: resume with as many processes as wrote the checkpoint")
+            rows = json.loads(path.read_text(encoding="utf-8"))
             self._kept = deque((_Kept(*row) for row in rows), maxlen=KEPT)
 
     @property

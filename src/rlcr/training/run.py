@@ -256,6 +256,9 @@ def _check_same(out: Path, settings: dict[str, Any], but: Sequence[str] = ()) ->
     if not path.exists():
         raise RlcrError(f"{out}: not a training run (it has no {TRAINING})")
     before = read_object(path, TRAINING_ADVICE).get("settings", {})
+    # What a recipe could not say when the run was begun, it did by default.
+    fields = Recipe.model_fields.items()
+    before = {name: field.default for name, field in fields if not field.is_required()} | before
     check_same(
         out, *({name: value for name, value in s.items() if name not in but} for s in (before, settings))
     )

@@ -315,7 +315,11 @@ def cut(learner: Learner, samples: list[Sample], *, everything: bool) -> list[Pa
     """The passes of this process. Unless ``everything`` is needed, what teaches nothing is left out."""
     recipe = learner.recipe
     if recipe.shared_prompts and not everything:
-        needed = [s if s.has_advantage else s.choice_alone() for s in samples if s.teaches]
+        teaching = [sample for sample in samples if sample.teaches]
+        needed = [s if s.has_advantage else s.choice_alone() for s in teaching]
+        if teaching and not any(sample.has_advantage for sample in teaching):
+            # Entropy is what shows that a run has collapsed: one completion goes whole, to be measured.
+            needed[0] = teaching[0]
     else:
         needed = [sample for sample in samples if sample.counted or sample.choice]
     # Something must pass, or the optimiser would find no gradient at all, not even zero.

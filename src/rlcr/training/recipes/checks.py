@@ -294,6 +294,10 @@ def _check_credit(recipe: Recipe, reward: Reward) -> None:
         raise RlcrError(
             "confidence_replay needs credit=expected: other gradients are those of the policy that sampled"
         )
+    if recipe.confidence_replay and recipe.loss != "update":
+        raise RlcrError(
+            "confidence_replay needs loss=update: a micro-batch has only what was sampled together"
+        )
     if recipe.credit == "all":
         return
     if "confidence" not in _tags_of(reward.format):
