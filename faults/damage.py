@@ -60,8 +60,8 @@ def damage(folder: Path, rng: random.Random) -> tuple[Path, str]:
 def _interrupted(folder: Path) -> Iterator[Trial]:
     """An evaluation that was killed half-way, damaged, and resumed."""
     with stages.evaluation(folder) as stage:
-        whole, begun = folder / "undisturbed", folder / "begun"
-        seconds = run(stage.begin(whole), folder / "log").seconds
+        begun = folder / "begun"
+        whole, seconds = stages.undisturbed(stage, folder)
         while not (begun / "unfinished.jsonl").exists():  # killed neither too early nor after its end
             shutil.rmtree(begun, ignore_errors=True)
             run(stage.begin(begun), folder / "log", kill_after=0.7 * seconds)
@@ -140,9 +140,7 @@ def _named(path: Path, how: str, fault: str, said: str, outcome: Outcome) -> Non
 def _checkpoints(folder: Path) -> Iterator[Trial]:
     """A training with two checkpoints, the newest of them damaged or one of its files removed, resumed."""
     with stages.training(folder) as stage:
-        whole = folder / "undisturbed"
-        ended = run(stage.begin(whole), folder / "log")
-        assert ended.status == 0, ended.errors
+        whole, _ = stages.undisturbed(stage, folder)
 
         def trial(own: Path, number: int) -> Outcome:
             out, outcome, rng = own / "run", Outcome(), random.Random(number)

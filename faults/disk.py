@@ -57,9 +57,7 @@ def _full(
     @contextmanager
     def prepared(folder: Path) -> Iterator[Trial]:
         with prepare(folder) as stage:
-            whole = folder / "undisturbed"
-            stage.before(whole)
-            assert run(stage.begin(whole), folder / "log").status == 0
+            whole, _ = stages.undisturbed(stage, folder)
             most = int(_size(whole) * peak)
 
             def trial(own: Path, number: int) -> Outcome:

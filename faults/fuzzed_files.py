@@ -1,21 +1,35 @@
-"""Files that are fuzzed: records, recipes and tables."""
+"""Files that are fuzzed: records, recipes, tables and logs of other engines."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import math
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
 from functools import cache
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 from pyarrow import parquet
+from tests.adapters.test_logs import (
+    as_zstandard,
+    write_inspect,
+    write_lm_eval,
+    write_verifiers,
+    write_verl,
+)
 from tests.confidence.colour_runs import colour_run
 
 from faults.fuzzing import NUMBERS, ODD, TEXT, Target, many, one_line_errors
+from rlcr.adapters.logs import COLUMNS, log_kind, log_rows
+from rlcr.evaluate.importing import import_run
 from rlcr.runs.lines import mend, sealed
 from rlcr.runs.record import to_line
 from rlcr.runs.store import open_run
@@ -170,6 +184,99 @@ def _check_table(drawn: tuple[str, list[Edit], bool], folder: Path) -> None:
                 row.samples(column, of_text=True)
 
 
+_LOGS = {
+    "log.eval": write_inspect,
+    "samples_t.jsonl": write_lm_eval,
+    "20.jsonl": write_verl,
+    "traces.jsonl": write_verifiers,
+}
+
+
+@cache
+def _parts(name: str) -> dict[str, bytes]:
+    """A log of another engine: what is in the file, or in each part of an archive."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        _LOGS[name](path)
+        if path.suffix != ".eval":
+            return {"": path.read_bytes()}
+        with zipfile.ZipFile(path) as archive:
+            return {part: archive.read(part) for part in archive.namelist()}
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Another value in a document of JSON: at a place, counted through all lists and objects."""
+
+    place: int
+    by: Any
+
+
+_JUNK = [None, True, 0, -1, 1.5, 10**30, float("nan"), "", "x", [], {}, [[]], [None], {"a": None}, [1] * 3]
+_SWAPS = st.lists(st.builds(Swap, st.integers(0, 200), st.sampled_from(_JUNK)), max_size=3)
+
+
+def swapped(content: bytes, swaps: list[Swap]) -> bytes:
+    """Lines of JSON after some changes of their values."""
+    lines = [json.loads(line) for line in content.splitlines()]
+    for swap in swaps:
+        places = list(_places(lines))
+        holder, key = places[swap.place % len(places)]
+        holder[key] = deepcopy(swap.by)
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, (list, dict)):
+        for key in range(len(value)) if isinstance(value, list) else list(value):
+            yield value, key
+            yield from _places(value[key])
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is done to a log: in one part of an archive (or to the file) other values, then other bytes.
+
+    Then to the bytes of the file as it is stored, which are packed in an archive: ``today`` by Zstandard.
+    """
+
+    part: int = 0
+    swaps: list[Swap] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+    packed: list[Edit] = field(default_factory=list)
+    today: bool = False
+
+
+# Bytes in the place of as many others: all else in an archive is still where its directory says.
+_FLIP = st.builds(
+    lambda place, by: Edit(place / 1e4, len(by), by), st.integers(0, 9_999), st.binary(min_size=1, max_size=2)
+)
+_DAMAGE = st.one_of(
+    st.builds(Damage, st.integers(0, 9), _SWAPS, _EDITS),
+    st.builds(Damage, packed=st.one_of(st.lists(_FLIP, max_size=4), _EDITS), today=st.booleans()),
+)
+
+
+def _check_log(drawn: tuple[str, Damage], folder: Path) -> None:
+    name, damage = drawn
+    parts = dict(_parts(name))
+    part = sorted(parts)[damage.part % len(parts)]
+    parts[part] = edited(swapped(parts[part], damage.swaps), damage.edits)
+    path = folder / name
+    if part:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for inside, content in parts.items():
+                archive.writestr(inside, content)
+        if damage.today:
+            as_zstandard(path)
+    else:
+        path.write_bytes(parts[part])
+    path.write_bytes(edited(path.read_bytes(), damage.packed))
+    with one_line_errors(), TemporaryDirectory(dir=folder) as out:
+        if kind := log_kind(path):
+            import_run(path, Path(out) / "run", COLUMNS, rows=log_rows(path, kind))
+
+
 TARGETS = {
     "records": Target(
         "the reader of records, with checksums that hold and that do not",
@@ -185,5 +292,10 @@ TARGETS = {
         "readers of tables: JSONL, CSV, both packed, Parquet",
         st.tuples(st.sampled_from(list(_TABLES)), _EDITS, st.booleans()),
         _check_table,
+    ),
+    "logs": Target(
+        "logs of inspect, lm-eval, verl and verifiers, imported",
+        st.tuples(st.sampled_from(list(_LOGS)), _DAMAGE),
+        _check_log,
     ),
 }

@@ -29,11 +29,7 @@ def _fault(
     @contextmanager
     def prepared(folder: Path) -> Iterator[Trial]:
         with prepare(folder) as stage:
-            whole = folder / "undisturbed"
-            stage.before(whole)
-            ended = run(stage.begin(whole), folder / "undisturbed.log")
-            assert ended.status == 0, ended.errors
-            yield _Killing(stage, whole, ended.seconds)
+            yield _Killing(stage, *stages.undisturbed(stage, folder))
 
     return Fault(f"`kill -9`: {what}", 50, prepared, torch)
 

@@ -23,10 +23,7 @@ def _fault(what: str, prepare: Prepare, make: Callable[[Stage, Path, float], Tri
     @contextmanager
     def prepared(folder: Path) -> Iterator[Trial]:
         with prepare(folder) as stage:
-            whole = folder / "undisturbed"
-            ended = run(stage.begin(whole), folder / "log")
-            assert ended.status == 0, ended.errors
-            yield make(stage, whole, ended.seconds)
+            yield make(stage, *stages.undisturbed(stage, folder))
 
     return Fault(what, trials, prepared, torch=prepare is stages.training)
 

@@ -138,7 +138,7 @@ def _repeating(search: Search) -> None:
 
 def _failing(search: Search) -> None:
     """The same, as failures that may pass: a page, a broken reply, a body that is no JSON."""
-    texts = (f"<html>{KEY}</html>", f'{{"choices": ["{KEY}"]}}', f"Bearer {KEY}")
+    texts = (f"<html>{KEY}</html>", f'{{"choices": ["{PASSWORD}"]}}', f"Bearer {KEY}")
 
     def fails(asked: Asked) -> Iterator[bytes]:
         if asked.times < 3:
@@ -154,15 +154,12 @@ def _echoing(search: Search) -> None:
     """A server whose completions repeat the key: none of them is kept."""
 
     def echoes(asked: Asked) -> Iterator[bytes]:
-        if asked.times >= 2:
-            yield from honest(asked)
-            return
         one = choice(asked)
         one["message"]["content"] += f" {asked.authorization}"
         choices = [one | {"index": index} for index in range(asked.body.get("n", 1))]
         yield http(json.dumps({"choices": choices}).encode())
 
-    _evaluate(search, echoes, fails=False)
+    _evaluate(search, echoes, fails=True)
 
 
 def _redirecting(search: Search) -> None:

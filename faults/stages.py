@@ -16,6 +16,7 @@ from tests.evaluate.capitals import capitals, needy_reply
 from tests.servers import Call, ModelServer
 from tests.training.tiny_recipe import RECIPE
 
+from faults.commands import run
 from faults.fault import Outcome
 from rlcr.problem import Problem
 from rlcr.runs.lines import object_of, read_lines
@@ -44,6 +45,15 @@ class Stage:
     compare: Callable[[Path, Path, Outcome], None]
     before: Callable[[Path], None] = _nothing
     after_kill: Callable[[Path, Path, Outcome], None] = _nothing
+
+
+def undisturbed(stage: Stage, folder: Path) -> tuple[Path, float]:
+    """What a stage comes to when nothing happens to it, and how many seconds it takes."""
+    whole = folder / "undisturbed"
+    stage.before(whole)
+    ended = run(stage.begin(whole), folder / "undisturbed.log")
+    assert ended.status == 0, ended.errors
+    return whole, ended.seconds
 
 
 # --- evaluation and what is made of it --------------------------------------------------------------

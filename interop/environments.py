@@ -54,7 +54,7 @@ ENGINES: dict[str, Engine] = {
             (
                 "ray>=2.41", "tensordict>=0.8,<=0.10,!=0.9.0", "hydra-core", "omegaconf",
                 "transformers>=5.5.3,<5.11,!=5.6.0", "codetiming", "datasets", "aiohttp", "torchdata",
-                "cachetools", "fastapi", "uvicorn",
+                "cachetools", "fastapi", "uvicorn", "peft", "accelerate",
             ),
         ),
     ),
@@ -96,7 +96,8 @@ def _interpreter(wanted: str) -> str:
     if not wanted:
         return sys.executable
     found = shutil.which(f"python{wanted}")
-    if not found:
+    # What is there may be a stand-in of pyenv for a version that is not switched on.
+    if not found or subprocess.run([found, "--version"], capture_output=True, check=False).returncode:
         raise NoInterpreter(f"it needs python{wanted} on the PATH")
     return found
 

@@ -130,6 +130,7 @@ def test_train_on_your_file(model: str, tmp_path: Path, capsys: pytest.CaptureFi
     trained = train_on_your_file.main(
         model, tmp_path, warm_up=None, method="rlcr", updates=2, prompts=2, group=4, micro_batch=4, lr=0.01,
         max_prompt_tokens=1024, max_completion_tokens=16, eval_every=2, eval_size=4, report_to=[],
+        lora=None, credit="all", confidence_entropy=0, confidence_replay=0,
     )  # fmt: skip
     assert json.loads((trained / "rlcr.json").read_text())["method"] == "rlcr"
     assert "400 problems" in capsys.readouterr().out

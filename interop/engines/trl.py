@@ -28,7 +28,7 @@ def main(case: Case, out: Path) -> None:
     )
     checks.equal("totals of the reward function, as messages", direct, case.totals_or(None))
 
-    tokens = tokenizer()
+    tokens = tokenizer(text for _, text, _, _ in case.rows())
     left = {f"question {n}": list(texts) for n, texts in enumerate(case.completions)}
     seen: list[dict[str, Any]] = []
 

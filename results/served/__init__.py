@@ -7,6 +7,6 @@
 
 Each step writes what it found into results/served.json. The model is the folder that ``RLCR_SMOLLM2`` names,
 else SmolLM2-135M after the format warm-up of `make evidence` (runs/evidence/start/model), else SmolLM2-135M
-as it is. vLLM is that of tests/setup_vllm.sh (``VLLM_ENV``); for `train` it also needs the requirements of
-training (``pip install trl==1.16.0 peft math-verify …`` there). nginx is the one on the PATH.
+as it is. vLLM is that of tests/setup_vllm.sh (``VLLM_ENV``), for `train` with ``pip install -e ".[train]"``
+there, as `make served` does. nginx is the one on the PATH.
 """

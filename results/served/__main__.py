@@ -14,6 +14,7 @@ from results.served.servers import PYTHON, ROOT
 from results.served.steps import STEPS
 
 RESULTS = ROOT / "results" / "served.json"
+_WARMED = ROOT / "runs" / "evidence" / "start" / "model"
 
 
 def main() -> None:
@@ -33,16 +34,16 @@ def main() -> None:
         folder = work / name
         folder.mkdir(parents=True)
         print(f"{name}: in {folder}", flush=True)
-        record(name, {"model": model.name, **STEPS[name](model, folder)})
+        called = "SmolLM2-135M after the warm-up of make evidence" if model == _WARMED else model.name
+        record(name, {"model": called, **STEPS[name](model, folder)})
 
 
 def model_folder(work: Path) -> Path:
     """A Hugging Face folder: the one that was named, that of the evidence, or SmolLM2 from its package."""
-    warmed = ROOT / "runs" / "evidence" / "start" / "model"
     if given := os.environ.get("RLCR_SMOLLM2"):
         return Path(given).resolve()
-    if warmed.is_dir():
-        return warmed
+    if _WARMED.is_dir():
+        return _WARMED
     from benchmarks.smollm2 import model_folder as packaged
 
     from rlcr.sample.loading import load

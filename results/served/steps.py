@@ -107,7 +107,7 @@ def ask_server(url: str) -> dict[str, Any]:
 
 
 def training(model: Path, work: Path) -> dict[str, Any]:
-    """`rlcr train` with vLLM inside the trainer, in vLLM's environment (TRL and the rest installed there)."""
+    """`rlcr train` with vLLM inside the trainer, in vLLM's environment, which has TRL and the rest too."""
     rng = random.Random(0)
     pairs = [(rng.randrange(100), rng.randrange(100)) for _ in range(20)]
     sums = [

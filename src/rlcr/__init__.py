@@ -11,8 +11,8 @@ The public API on one screen. Nothing here imports torch, matplotlib or sympy.
     ask(client, question, samples=8)           an answer with a confidence, for applications
     train("hotpotqa-rlcr", out="run")          a training run (needs the extra "train")
 
-The rooms are there too, each imported when it is first used: ``rlcr.tasks.load``, ``rlcr.evaluate.evaluate``,
-``rlcr.runs.store.open_run``, ``rlcr.report.page.write_report`` and whatever else docs/python.md names.
+The rooms are there too: ``rlcr.tasks.load``, ``rlcr.evaluate.evaluate``, ``rlcr.runs.store.open_run``,
+``rlcr.report.page.write_report`` and whatever else docs/python.md names. Each is imported when it is used.
 """
 
 from __future__ import annotations
@@ -22,17 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-from rlcr import metrics, verify
-from rlcr.asking import Answer, ask, ask_async
-from rlcr.errors import RlcrError
-from rlcr.evaluate.score import score
-from rlcr.lazy import submodules
-from rlcr.problem import Problem
-from rlcr.prompts import load_prompt, messages, render
-from rlcr.response import FORMATS, Response, ResponseFormat, parse
-from rlcr.reward import REWARDS, Reward, RewardParts, get_reward, group_advantages
-from rlcr.scoring import RULES, ScoringRule, check_incentives, log_clipped
-from rlcr.verify import Verdict
+from rlcr.lazy import attributes
 
 __all__ = [
     "FORMATS",
@@ -63,10 +53,39 @@ __all__ = [
     "verify",
 ]
 
-__getattr__ = submodules(__name__)
+# Each is imported when it is first used: a command starts at once, and Ctrl-C ends it from its first moment.
+__getattr__ = attributes(
+    __name__,
+    {
+        "rlcr.asking": ("Answer", "ask", "ask_async"),
+        "rlcr.errors": ("RlcrError",),
+        "rlcr.evaluate.score": ("score",),
+        "rlcr.problem": ("Problem",),
+        "rlcr.prompts": ("load_prompt", "messages", "render"),
+        "rlcr.response": ("FORMATS", "Response", "ResponseFormat", "parse"),
+        "rlcr.reward": ("REWARDS", "Reward", "RewardParts", "get_reward", "group_advantages"),
+        "rlcr.scoring": ("RULES", "ScoringRule", "check_incentives", "log_clipped"),
+        "rlcr.verify": ("Verdict",),
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 if TYPE_CHECKING:
+    from rlcr import metrics, verify
+    from rlcr.asking import Answer, ask, ask_async
+    from rlcr.errors import RlcrError
+    from rlcr.evaluate.score import score
+    from rlcr.problem import Problem
+    from rlcr.prompts import load_prompt, messages, render
+    from rlcr.response import FORMATS, Response, ResponseFormat, parse
+    from rlcr.reward import REWARDS, Reward, RewardParts, get_reward, group_advantages
+    from rlcr.scoring import RULES, ScoringRule, check_incentives, log_clipped
     from rlcr.training.run import TrainingResult
+    from rlcr.verify import Verdict
 
 
 def train(

@@ -2,9 +2,15 @@
 
 from collections.abc import Iterable
 
+#: So long is a message at most: what it repeats may be a whole file.
+LONGEST = 5000
+
 
 class RlcrError(Exception):
     """A mistake in what the user gave us. The command line prints its text and exits with status 2."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message, LONGEST))
 
 
 def nearest(name: str, known: list[str]) -> str:
@@ -38,6 +44,15 @@ def described(value: object) -> str:
     ('nothing (null)', "list '[1]'")
     """
     return "nothing (null)" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
+
+
+def shortened(text: str, most: int = 400) -> str:
+    """The text without its middle if it is longer: a cell that a message repeats may hold a whole file.
+
+    >>> shortened("abcdefghij", most=8), shortened("abcdefgh", most=8)
+    ('abcd … ij', 'abcdefgh')
+    """
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 4) :]}"
 
 
 def named(error: Exception) -> str:

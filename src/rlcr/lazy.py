@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 
 def submodules(package: str) -> Callable[[str], ModuleType]:
@@ -26,5 +27,20 @@ def submodules(package: str) -> Callable[[str], ModuleType]:
                 if error.name != whole:  # the module is there, and what it needs is not
                     raise
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return attribute
+
+
+def attributes(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+    """The same for a package that also gives the names of its modules: ``homes`` says which are whose.
+
+    >>> attributes("json", {"json.decoder": ("JSONDecoder",)})("JSONDecoder").__name__
+    'JSONDecoder'
+    """
+    module_of = {name: home for home, names in homes.items() for name in names}
+    module = submodules(package)
+
+    def attribute(name: str) -> Any:
+        return getattr(import_module(module_of[name]), name) if name in module_of else module(name)
 
     return attribute

@@ -26,11 +26,14 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff]"
 )
 
-#: What stands before the host of an address (which lost a slash if it was taken for a path), and what a field
-#: of it says that holds a key.
+#: What stands before the host of an address, which lost a slash if it was taken for a path. An @ behind the
+#: host belongs to a path: `git+https://host/x@v1`. A password, unlike a port, may hold a slash: `me:a/b@`.
 _PASSWORD = re.compile(
-    r"(?i)\b([a-z][a-z0-9+.-]{0,30}://|https?:/)\S{1,1000}@|\b[\w.+-]{1,100}:[^\s:/@]{1,1000}@(?=[\w\[])"
+    r"(?i)\b([a-z][a-z0-9+.-]{0,30}://|https?:/)"
+    r"(?:[^\s/?#]{1,1000}|[^\s/?#:\[]{0,200}:(?!\d{0,5}[/?#])\S{1,1000})@"
+    r"|\b[\w.+-]{1,100}:[^\s:/@]{1,1000}@(?=[\w\[])"
 )
+#: What a field of an address says that holds a key.
 _SECRET_FIELD = "key|token|secret|password|passwd|pwd|sig|signature|auth"
 _FIELD = re.compile(rf"(?i)([?&;][\w.-]{{0,50}}(?:{_SECRET_FIELD})=)[^\s&;#'\"]{{1,1000}}")
 #: Environment variables whose values are secrets. Shorter ones are words that stand elsewhere, too: EMPTY.

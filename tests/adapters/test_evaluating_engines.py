@@ -131,3 +131,10 @@ def test_the_command_names_the_files(tmp_path: Path) -> None:
     done = command("adapters", "example", "openrlhf", "--out", tmp_path / "new")
     assert done.returncode == 0
     assert str(tmp_path / "new" / "reward_func.py") in done.stdout
+
+
+def test_the_folder_of_an_example_is_an_option(tmp_path: Path) -> None:
+    refused = command("adapters", "example", "trl", tmp_path / "new")
+    assert (refused.returncode, f"with --out {tmp_path / 'new'}" in refused.stderr) == (2, True)
+    made = command("adapters", "example", "trl", "--out", tmp_path / "new")
+    assert (made.returncode, (tmp_path / "new").is_dir()) == (0, True)

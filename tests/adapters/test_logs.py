@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import tracemalloc
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 from tests.command import rlcr as command
 
 import rlcr
-from rlcr.adapters.logs import COLUMNS, log_kind, log_rows
+from rlcr.adapters.logs import COLUMNS, MISSING, log_kind, log_rows, what_is_missing
 from rlcr.errors import RlcrError
 from rlcr.evaluate.importing import import_run
 from rlcr.evaluate.results import failures
@@ -202,7 +205,12 @@ def test_logs_that_cannot_be_imported(tmp_path: Path) -> None:
         json.dumps({"doc_id": 0, "doc": {}, "target": "1", "resps": [[["-1.5", "False"]]]}) + "\n"
         + json.dumps({"doc_id": 1, "doc": {}, "target": "1", "resps": [[[-1.5, False]]]}) + "\n"
     )  # fmt: skip
-    with pytest.raises(RlcrError, match="line 2, column resps: a log-likelihood"):
+    for line in (1, 2):
+        with pytest.raises(RlcrError, match=f"line {line}, column resps: a log-likelihood"):
+            list(log_rows(likelihoods, "lm-eval"))
+        likelihoods.write_text("\n" + likelihoods.read_text().partition("\n")[2])
+    likelihoods.write_text(json.dumps({"doc_id": 0, "doc": {}, "target": "1", "resps": 5}) + "\n")
+    with pytest.raises(RlcrError, match="line 1, column resps: expected texts in lists, found int '5'"):
         list(log_rows(likelihoods, "lm-eval"))
 
     no_gold = tmp_path / "traces.jsonl"
@@ -216,6 +224,68 @@ def write_epochs(path: Path, samples: list[dict[str, Any]]) -> None:
         for sample in samples:
             name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
             archive.writestr(name, json.dumps(sample))
+
+
+def test_a_small_sample_takes_little_memory(tmp_path: Path) -> None:
+    """pyarrow takes as much as it is asked to read at most."""
+    write_inspect_today(tmp_path / "log.eval")
+    tracemalloc.start()
+    try:
+        assert list(log_rows(tmp_path / "log.eval", "inspect", "match"))
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("write", [write_inspect, write_inspect_today])
+def test_a_damaged_archive_is_said_in_a_line(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    """Any byte of it may be another one; packed data of which one is flipped cannot be unpacked."""
+    path = tmp_path / "log.eval"
+    write(path)
+    whole, said = path.read_bytes(), []
+    for place in range(0, len(whole), 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            list(log_rows(path, "inspect"))
+        except RlcrError as error:
+            said.append(str(error))
+    assert len(said) > len(whole) / 6
+    assert any("samples/1_epoch_1.json: not a readable inspect log: " in one for one in said)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("samples/1.json", "[]", "samples/1.json: expected a sample with an id, found list '[]'"),
+        ("samples/1.json", "{}", "samples/1.json: expected a sample with an id, found dict '{}'"),
+        ("samples/1.json", "{", "samples/1.json: not a readable inspect log: JSONDecodeError"),
+        ("other.json", "{}", "not an inspect log: no samples/….json in it, but other.json"),
+    ],
+)
+def test_which_part_of_an_archive_is_no_sample(tmp_path: Path, name: str, content: str, says: str) -> None:
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(name, content)
+    with pytest.raises(RlcrError, match=re.escape(says)):
+        list(log_rows(path, "inspect"))
+
+
+def test_what_a_log_lacks_to_be_recognised(tmp_path: Path) -> None:
+    for name, write, lacks, kind in (
+        ("samples_t.jsonl", write_lm_eval, "resps", "lm-eval"),
+        ("20.jsonl", write_verl, "gts", "verl"),
+    ):
+        path = tmp_path / name
+        write(path)
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps({k: v for k, v in r.items() if k != lacks}) + "\n" for r in rows))
+        assert log_kind(path) is None
+        assert what_is_missing(path) == f"as a log of {kind} its first row lacks {lacks}"
+    refused = command("import", path, "--out", tmp_path / "run")
+    assert refused.returncode == 2
+    assert refused.stderr.rstrip().endswith("--question COL; as a log of verl its first row lacks gts")
+    path.write_text('{"input": "a", "output": "b"}\n')
+    assert what_is_missing(path) == ""
 
 
 def test_what_an_engine_did_not_finish_counts_as_failed(tmp_path: Path) -> None:
@@ -269,6 +339,30 @@ def test_a_question_that_verl_has_twice_is_two_questions(tmp_path: Path) -> None
     assert [(r.id, r.sample) for r in run.records()] == [(str(q), s) for q in range(3) for s in range(2)]
     first, second, third = (problem.question for problem in run.problems().values())
     assert first == second != third
+
+
+@pytest.mark.parametrize(("stopped", "kept"), [("agent_completed", 4), ("provider_error", 3)])
+def test_a_trace_that_could_not_be_scored_is_a_completion(tmp_path: Path, stopped: str, kept: int) -> None:
+    """verifiers notes our own refusal to score as an error, after the agent was done."""
+    path = tmp_path / "traces.jsonl"
+    write_verifiers(path)
+    first, *others = map(json.loads, path.read_text().splitlines())
+    first["traces"][0] |= {"errors": [{"type": "TaskError"}], "stop_condition": stopped, "rewards": {}}
+    path.write_text("".join(json.dumps(line) + "\n" for line in [first, *others]))
+    import_run(path, tmp_path / "run", COLUMNS, rows=log_rows(path, "verifiers"), missing=MISSING)
+    assert len(list(open_run(tmp_path / "run").records())) == kept
+
+
+def test_a_dump_of_verl_that_was_cut_short(tmp_path: Path) -> None:
+    """A question whose last sample is missing does not divide the others into questions of one sample."""
+    path = tmp_path / "20.jsonl"
+    write_verl(path)
+    lines = path.read_text().splitlines()
+    third = lines[0].replace("France", "Spain").replace("Paris", "Madrid")
+    path.write_text("\n".join([*lines, third]) + "\n")
+    import_run(path, tmp_path / "run", COLUMNS, rows=log_rows(path, "verl"), missing=MISSING)
+    found = [(r.id, r.sample) for r in open_run(tmp_path / "run").records()]
+    assert found == [("0", 0), ("0", 1), ("1", 0), ("1", 1), ("2", 0)]
 
 
 def test_a_prompt_with_two_golds_is_two_questions(tmp_path: Path) -> None:

@@ -97,8 +97,9 @@ def test_unscorable_is_not_wrong(server: RewardServer) -> None:
     assert server.post({"prompt": "", "response": RIGHT, "label": None}) == (200, 0.0)
     output = [{"type": "message", "content": [{"type": "output_text", "text": RIGHT}]}]
     body = {"responses_create_params": {}, "response": {"output": output}, "expected_answer": [None]}
-    status, reply = server.post(body, path="/verify")
-    assert (status, reply["reward"], reply["mask_sample"]) == (200, 0.0, True)
+    for nothing in ([None], None):
+        status, reply = server.post(body | {"expected_answer": nothing}, path="/verify")
+        assert (status, reply["reward"], reply["mask_sample"]) == (200, 0.0, True)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,13 @@ def test_unscorable_is_not_wrong(server: RewardServer) -> None:
         (b'{"rows": [{"completion": "x"}]}', "row 0: has no gold"),
         (b'{"rows": [{"completion": "x", "gold": "y", "verifier": "mtah"}]}', "did you mean math?"),
         (b'{"rows": [{"completion": "x", "gold": "y", "verifier": ["math"]}]}', "unknown verifier"),
+        (
+            b'{"rows": [{"completion": "x", "gold": "y", "verifer": "math"}]}',
+            "row 0: unknown key 'verifer'; did",
+        ),
+        (b'{"rows": [{"completion": "x", "gold": "y", "seed": 1}]}', "row 0: unknown key 'seed'; known"),
+        (b'{"rows": [], "verifier": "math"}', "the body: unknown key 'verifier'; known: rows"),
+        (b'{"rows": [], "prompt": "", "response": "", "label": ""}', "unknown key 'prompt'"),
         (b'{"query": ["a"], "prompts": [], "labels": []}', "1 queries, 0 prompts and 0 labels"),
         (b'{"query": "a", "prompts": [], "labels": []}', "query: expected a list"),
         (b'{"responses_create_params": {}, "response": {}, "gold": "1"}', "list `output`"),
@@ -127,6 +135,48 @@ def test_malformed_bodies(server: RewardServer, raw: bytes, says: str) -> None:
     assert status == 400
     assert says in reply["error"]
     assert "\n" not in reply["error"]
+
+
+def test_keys_of_other_engines_are_their_own_business(server: RewardServer) -> None:
+    slime = {"prompt": "", "response": RIGHT, "label": GOLD, "metadata": {"a": 1}}
+    assert server.post(slime) == (200, pytest.approx(0.98))
+    output = [{"type": "message", "content": [{"type": "output_text", "text": RIGHT}]}]
+    verify = {"responses_create_params": {}, "response": {"output": output}, "expected_answer": GOLD}
+    status, reply = server.post(verify | {"rows": 5, "level": "hard"}, path="/verify")
+    assert (status, reply["reward"], reply["level"]) == (200, pytest.approx(0.98), "hard")
+
+
+@pytest.mark.parametrize("label", ['{"a": 1}', '{"Gold": "1/2"}', "{}", {"a": 1}])
+def test_a_label_without_gold_is_not_a_gold(server: RewardServer, label: object) -> None:
+    """An object is never the text to compare with: nobody can judge it, and OpenRLHF's logs count it."""
+    body = {"query": [RIGHT, RIGHT], "prompts": ["", ""], "labels": [label, json.dumps({"gold": GOLD})]}
+    status, reply = server.post(body)
+    assert (status, reply["rewards"]) == (200, [0.0, pytest.approx(0.98)])
+    assert reply["extra_logs"]["unscorable"] == [1.0, 0.0]
+    # A set is written with the same signs.
+    sets = {"prompt": "", "response": text(r"\{1, 2\}"), "label": "{1, 2}"}
+    assert server.post(sets) == (200, pytest.approx(0.98))
+
+
+GYM = {"dataset": "chain_sum", "settings": {}, "seed": 1, "size": 2, "index": 0, "metadata": {}}
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, "not a problem of the gym task, its extras lack 'dataset'"),
+        (GYM | {"seed": "x"}, "extras: seed must be a whole number"),
+        (GYM | {"dataset": "no_such"}, "unknown dataset"),
+        (GYM | {"settings": {"terms": 3}}, "unknown setting"),
+    ],
+)
+def test_a_row_of_gym_without_its_data(server: RewardServer, more: dict[str, object], reason: str) -> None:
+    good = {"completion": RIGHT, "gold": GOLD}
+    status, reply = server.post({"rows": [good, good | {"verifier": "gym"} | more, good]})
+    assert (status, reply["rewards"]) == (200, [pytest.approx(0.98), None, pytest.approx(0.98)])
+    said = reply["rows"][1]["reason"]
+    assert reason in said
+    assert not said.startswith(":")
 
 
 def test_odd_rows_do_not_harm_the_others(server: RewardServer) -> None:
@@ -154,7 +204,12 @@ def test_health_and_metrics(server: RewardServer) -> None:
     assert re.search(r'^rlcr_completions_total\{verdict="correct"\} [1-9]', metrics, re.M)
     assert "\nrlcr_waiting_requests 0\n" in metrics
     assert "\nrlcr_held_bytes 0\n" in metrics
-    assert server.call("GET", "/")[0] == 405
+
+
+def test_other_paths_and_methods(server: RewardServer) -> None:
+    status, reply = server.call("GET", "/helth")
+    assert (status, reply["error"].partition(":")[0]) == (404, "nothing to GET here")
+    assert server.call("PUT", "/", b"{}") == (405, {"error": "Method Not Allowed: PUT"})
 
 
 def test_killed_workers_cost_no_verdict(server: RewardServer) -> None:
@@ -274,6 +329,21 @@ def test_a_token() -> None:
         assert server.post(body, path="/get_reward?token=s3cret")[0] == 200
         assert server.call("GET", "/metrics")[0] == 401
         assert server.call("GET", "/health")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--verifier", "gym"), "the verifier gym is not for a service: its problems carry the data"),
+        (("--verifier", "mth"), "did you mean math? Known: exact, math, choice\n"),
+        (("--unscorable", "nan"), "--unscorable takes a finite number, got nan"),
+        (("--host", ""), "the host is empty"),
+    ],
+)
+def test_options_that_it_does_not_take(options: tuple[str, str], says: str) -> None:
+    refused = command("serve-reward", *options)
+    assert (refused.returncode, says in refused.stderr) == (2, True), refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
 
 
 def test_other_machines_need_a_token() -> None:

@@ -155,7 +155,12 @@ def test_openrlhf_takes_several_and_labels_of_json() -> None:
     found = openrlhf.make_reward()([PROMPT + text("mall"), PROMPT + RIGHT], [PROMPT] * 2, [label, "Paris"])
     assert found["rewards"] == [0.98, 0.98]
     assert found["extra_logs"]["confidence"] == [0.8, 0.8]
-    assert openrlhf.make_reward()([PROMPT + text('{"a": 1}')], [PROMPT], ['{"a": 1}'])["rewards"] == 0.98
+    # An object without gold is no gold: it cannot be judged. One that is to be compared stands under gold.
+    query = [PROMPT + text('{"a": 1}')]
+    found = openrlhf.make_reward()(query, [PROMPT], ['{"a": 1}'])
+    assert (found["rewards"], found["extra_logs"]["unscorable"]) == (0.0, 1.0)
+    label = json.dumps({"gold": '{"a": 1}'})
+    assert openrlhf.make_reward()(query, [PROMPT], [label])["rewards"] == 0.98
 
 
 def test_openrlhf_sees_that_a_prompt_opens_the_thought() -> None:

@@ -6,7 +6,8 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Sequence
-from typing import Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
 
 import numpy as np
 import openai
@@ -176,7 +177,11 @@ def test_it_stops_as_an_adaptive_run_does() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"samples": 0}, "ask for at least one"),
+        ({"samples": 0}, "samples is 0: expected a whole number, at least one"),
+        ({"samples": 2.5}, "samples is 2.5: expected a whole number"),
+        ({"samples": True}, "samples is True: expected a whole number"),
+        ({"sample": 2}, "^ask: unknown setting 'sample': did you mean samples?"),
+        ({"verifier": "gym"}, "the verifier gym is not for a question by itself"),
         ({"samples": 2, "temperature": 0.0}, "above 0"),
         ({"safety": 0.9}, "several samples"),
         ({"threshold": 1.5}, "from 0 to 1"),
@@ -196,6 +201,47 @@ def test_mistakes(settings: dict[str, object], says: str) -> None:
 def test_nothing_is_asked_without_a_question(question: Any) -> None:
     with pytest.raises(RlcrError, match="a question is a text or a Problem with one; got "):
         rlcr.ask(Replay({}), question)
+
+
+class WrongPlace(BaseHTTPRequestHandler):
+    """What may be found at an address where no model is, asked for by its path."""
+
+    replies: ClassVar[dict[str, tuple[int, bytes]]] = {
+        "/html": (200, b"<html>Welcome!</html>"),
+        "/broken": (500, b"oh dear"),
+        "/other": (200, b'{"foo": 1}'),
+    }
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        status, content = self.replies[f"/{self.path.split('/')[1]}"]
+        self.send_response(status)
+        self.send_header("Retry-After", "200")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_POST = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("place", ["html", "broken", "other", "other#named"])
+def test_a_wrong_address_is_soon_said(place: str) -> None:
+    WrongPlace.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), WrongPlace) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            said = command("ask", "Capital?", "--model", f"http://127.0.0.1:{server.server_port}/{place}")
+        finally:
+            server.shutdown()
+    assert said.returncode == 2
+    assert "failed 3 times" in said.stderr
+    assert "is the URL right? It usually ends in /v1" in said.stderr
+    assert len(WrongPlace.asked) == 3
 
 
 def test_the_command_prints_a_bar() -> None:

@@ -95,7 +95,7 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
         ({"tasks": {}}, "holds no threshold"),
         (
             {"tasks": {"t": {"checks": [{"threshold": {"value": None}}]}}, "precision": 0.8},
-            "no confidence reaches 80%",
+            "no confidence reaches 80% there: choose a lower one .* --precision",
         ),
         ({"tasks": {"t": {}}}, "t has no thresholds"),
         ({"made_from": {"records": "0"}}, "stale"),
@@ -104,6 +104,8 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
         seal_again(path)
         with pytest.raises(RlcrError, match=says):
             load_threshold(path, 2, None)
+    with pytest.raises(RlcrError, match="run.json: not a threshold file: it has no precision; `rlcr select`"):
+        load_threshold(run / "run.json", 2, None)
     path.write_text("[]")
     with pytest.raises(RlcrError, match="not a JSON object"):
         load_threshold(path, 2, None)

@@ -354,3 +354,18 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert [p.name for p in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+@pytest.mark.parametrize("module", ["rlcr.errors", "numpy.linalg", "typer.main", "rlcr.cli.viewing"])
+def test_ctrl_c_while_modules_are_imported(tmp_path: Path, module: str) -> None:
+    """Python names each module on standard error once it is imported: the signal is sent right then."""
+    command = [RLCR[0], "-X", "importtime", *RLCR[1:], "view", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        for line in process.stderr:
+            if line.split("|")[-1].strip() == module:
+                break
+        process.send_signal(signal.SIGINT)
+        rest = [line for line in process.stderr if not line.startswith("import time:")]
+    assert rest == []
+    assert process.returncode == 130

@@ -9,7 +9,7 @@ import pytest
 from tests.confidence.colour_runs import colour_run, raw, write_run
 from typer.testing import CliRunner
 
-from rlcr.cli import app
+from rlcr.cli.commands import app
 from rlcr.confidence.sources import Options, add_column, add_columns
 from rlcr.errors import RlcrError
 from rlcr.evaluate import rescore, write_results
@@ -163,7 +163,7 @@ def test_unknown_sources_and_unfinished_runs_are_refused(tmp_path: Path) -> None
 
 
 def test_what_was_made_before_a_failure_is_said_and_measured(tmp_path: Path) -> None:
-    folder = colour_run(tmp_path / "run", 12)
+    folder = colour_run(tmp_path / "run", 12, model=str(tmp_path / "gone"))
     with pytest.raises(RlcrError) as caught:
         add_columns(folder, ["agreement", "probe", "platt"])  # nothing is where the run's model should be
     assert str(caught.value).endswith(

@@ -7,7 +7,7 @@ import pytest
 from tests.published import PUBLISHED_NAMES, RUNS, outputs, published, stored_rows
 from typer.testing import CliRunner
 
-from rlcr.cli import app
+from rlcr.cli.commands import app
 from rlcr.confidence.comparison import compare_columns
 from rlcr.evaluate.results import load_results
 

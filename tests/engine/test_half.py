@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from tests.tiny import tiny_model, tiny_tokenizer
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlcr.engine.half import HalfWeights
@@ -116,3 +118,26 @@ def test_a_fault_leaves_the_weights_in_place() -> None:
         raise IndexError(str(linears(model)[0].weight.dtype))
     assert all(isinstance(layer.weight, torch.nn.Parameter) for layer in linears(model))
     assert linears(model)[0].weight.dtype == torch.float32
+
+
+@pytest.fixture
+def one_process(tmp_path: Path) -> Iterator[None]:
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("one_process")
+def test_weights_in_parts_are_left_to_those_who_gather_them() -> None:
+    """FSDP casts what it gathers, and would be given its own parts back in the place of whole weights."""
+    model = tiny_model()
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+    for part in [*model.model.layers, model]:
+        fully_shard(part, mesh=mesh, mp_policy=policy)
+    ids = torch.tensor([[1, 2, 3]])
+    with torch.no_grad(), autocast():
+        weights = HalfWeights(model)
+        with weights.in_place():
+            model(input_ids=ids)
+        assert model(input_ids=ids).logits.isfinite().all()

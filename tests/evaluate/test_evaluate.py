@@ -4,11 +4,11 @@ import hashlib
 import json
 import random
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from tests import forks
 from tests.evaluate.capitals import (
     CAPITALS,
     capitals,
@@ -92,22 +92,22 @@ def test_faults_of_the_server_cost_nothing(tmp_path: Path) -> None:
     assert comparable(tmp_path / "stormy") == comparable(tmp_path / "calm")
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_kill_and_resume_equals_an_uninterrupted_run(tmp_path: Path, seed: int) -> None:
     task = capitals(tmp_path, 25)
     with ModelServer(needy_reply, delay=0.01) as server:
         evaluate(Settings(server.url, (task,), "base"), tmp_path / "whole")
         command = [
-            sys.executable, "-m", "rlcr", "eval", "--model", server.url, "--task", task, "--method", "base",
+            *forks.python(), "-m", "rlcr", "eval", "--model", server.url, "--task", task, "--method", "base",
             "--out", str(tmp_path / "killed"),
         ]  # fmt: skip
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         unfinished = tmp_path / "killed" / "unfinished.jsonl"
         while not unfinished.exists() and process.poll() is None:
             time.sleep(0.005)
         time.sleep(random.Random(seed).uniform(0, 0.6))
         process.kill()
-        process.wait()
+        process.communicate()  # whose end comes with that of the program
         resumed = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False)
         assert resumed.returncode == 0, resumed.stderr
     assert comparable(tmp_path / "killed") == comparable(tmp_path / "whole")

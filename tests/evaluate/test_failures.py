@@ -101,7 +101,7 @@ def test_a_server_that_refuses_everything_stops_the_run(tmp_path: Path, status: 
     with ModelServer(refusing(lambda _: True, status=status)) as server:
         settings = Settings(server.url, (capitals(tmp_path, 50),), "rlcr")
         with pytest.raises(
-            RlcrError, match=f"HTTP {status}: {FILTER} .and .* more like it.; it does not answer"
+            RlcrError, match=f"HTTP {status}: {FILTER}.* .and .* more like it.; it does not answer"
         ):
             evaluate(settings, run, sampler=impatient(server))
         assert len(server.calls) <= 2 * (16 + 32)

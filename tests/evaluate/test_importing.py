@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.command import RLCR, expect_one_line, rlcr
+from tests import forks
+from tests.command import expect_one_line, rlcr
 from tests.evaluate.capitals import records_of
 
 from rlcr.confidence.comparison import compare_columns
@@ -163,7 +164,16 @@ def test_an_interrupted_import_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "runs" / "run"
     rows = [{"q": f"{n}?", "gold": "x^2", "out": f"Answer: x**2 + {n} - {n}"} for n in range(20_000)]
     options = ["--completion", "out", "--gold", "gold", "--question", "q", "--verifier", "math"]
-    command = [*RLCR, "import", str(table(tmp_path, rows)), *options, "--out", str(out)]
+    command = [
+        *forks.python(),
+        "-m",
+        "rlcr",
+        "import",
+        str(table(tmp_path, rows)),
+        *options,
+        "--out",
+        str(out),
+    ]
     importing = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not list(tmp_path.glob("runs/.run.*")):  # it has begun to write
         assert importing.poll() is None

@@ -7,7 +7,7 @@ import pytest
 from tests.published import METHODS, PUBLISHED_NAMES, RUNS, outputs, published, stored_rows
 from typer.testing import CliRunner
 
-from rlcr.cli import app
+from rlcr.cli.commands import app
 
 # Both sides parsed, where the authors parse only the answer: accuracy of the stored MATH-500 completions.
 STRICT_ACCURACY = {"Base": 0.592, "RLVR": 0.502, "RLCR": 0.552}

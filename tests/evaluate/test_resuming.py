@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from faults.hostile_server import Asked, HostileServer, choice, http
-from tests.command import RLCR, rlcr
+from tests import forks
+from tests.command import rlcr
 from tests.evaluate.capitals import capitals, comparable, good_reply, needy_reply
 from tests.servers import ModelServer
 from tests.tiny import writing_model, writing_tokenizer
@@ -50,11 +51,12 @@ def test_the_folder_alone_is_enough(tmp_path: Path, model: Path) -> None:
     cut_short(run, 5)
     task.unlink()
     prompt.unlink()
-    done = rlcr("eval", "--out", run, "--resume")
+    done = rlcr("eval", "--out", run, "--resume", imported=forks.TRAINING)
     assert done.returncode == 0, done.stderr
     assert comparable(run) == whole
     # What is given must be what the run began with.
-    same = rlcr("eval", "--out", run, "--resume", "--seed", 4, "--limit", 3, "--samples", 2)
+    given = ("--seed", 4, "--limit", 3, "--samples", 2)
+    same = rlcr("eval", "--out", run, "--resume", *given, imported=forks.TRAINING)
     assert same.returncode == 0, same.stderr
 
 
@@ -134,7 +136,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path) -> None:
     with ModelServer(needy_reply, delay=0.1) as server:
         command = ["eval", "--model", server.url, "--task", capitals(tmp_path, asked), "--method", "base"]
         process = subprocess.Popen(
-            [*RLCR, *command, "--out", str(run), "--concurrency", "2"],
+            [*forks.python(), "-m", "rlcr", *command, "--out", str(run), "--concurrency", "2"],
             stderr=subprocess.PIPE,
             text=True,
             env=os.environ,
@@ -149,8 +151,8 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path) -> None:
     replies = [json.loads(line) for line in unfinished.read_text().splitlines()]
     kept = len({(reply["id"], reply["sample"]) for reply in replies})
     assert kept >= 6
-    assert f"interrupted: 0 of 160; {kept} more are sampled and kept; `rlcr eval --out {run}" in errors
-    with pytest.raises(RlcrError, match=f"unfinished .0 of 160; {kept} more are sampled and kept"):
+    assert f"interrupted: 0 of 160; {kept} more sampled and kept; `rlcr eval --out {run}" in errors
+    with pytest.raises(RlcrError, match=f"unfinished .0 of 160; {kept} more sampled and kept"):
         rescore(run)
 
 

@@ -10,7 +10,7 @@ from tests.report.run_folders import problem, record, simulated_run, write_run
 from typer.testing import CliRunner
 
 from rlcr import metrics
-from rlcr.cli import app
+from rlcr.cli.commands import app
 from rlcr.errors import RlcrError
 from rlcr.many.coherence import coherence, confidence_sum, spread, task_coherence
 from rlcr.many.ensembling import ensemble

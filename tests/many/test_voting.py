@@ -11,7 +11,7 @@ from rlcr import metrics
 from rlcr.errors import RlcrError
 from rlcr.many import exact
 from rlcr.many.curves import scaling, softmax
-from rlcr.many.pool import make_pool
+from rlcr.many.pool import make_pool, read_pools
 from rlcr.many.stopping import Rule, chance, final_votes, simulate
 from rlcr.many.subsets import weighted
 from rlcr.many.vote import Votes, task_votes
@@ -19,6 +19,18 @@ from rlcr.many.vote_confidence import voted_confidence
 from rlcr.metrics.likelihood import response_likelihood
 from rlcr.report.artefacts import read_artefacts
 from rlcr.report.reading import read_runs
+
+
+def test_a_problem_that_is_gone_is_named(tmp_path: Path) -> None:
+    names = [f"t/{n}" for n in range(4)]
+    records = [record(name, "t", sample=sample) for name in names for sample in (0, 1)]
+    run = write_run(tmp_path / "run", records, [problem(name, "?", "42") for name in names])
+    lines = (run / "problems.jsonl").read_text().splitlines(keepends=True)
+    (run / "problems.jsonl").write_text("".join(lines[1:]))
+    with pytest.raises(
+        RlcrError, match=r"problems.jsonl: damaged: the problem t/0 of the records is not there"
+    ):
+        read_pools(run)
 
 
 @pytest.mark.parametrize("seed", range(12))

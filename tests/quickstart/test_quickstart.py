@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("trl")
 
+from tests import forks
+
 from rlcr import RlcrError, quickstart
 from rlcr.metrics.tables import aligned_markdown
 from rlcr.quickstart.table import exact_table
@@ -41,10 +43,13 @@ def done(tmp_path_factory, cache):
         if name == "rlcr":
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        quickstart.run(out, watch=interrupt, **SHORT)
-    assert not (out / "report.html").exists()
-    return quickstart.run(out, **SHORT)
+    with pytest.MonkeyPatch.context() as patch:
+        # Six processes of its own, which need not import torch each.
+        patch.setattr(quickstart, "_RLCR", (*forks.python(forks.TRAINING), "-m", "rlcr"))
+        with pytest.raises(KeyboardInterrupt):
+            quickstart.run(out, watch=interrupt, **SHORT)
+        assert not (out / "report.html").exists()
+        return quickstart.run(out, **SHORT)
 
 
 def test_what_it_leaves(done):

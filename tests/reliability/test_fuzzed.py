@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from faults.fuzz import fuzz
 from faults.fuzzed import TARGETS
+from faults.fuzzed_files import Damage, Edit, Swap
 from faults.fuzzing import Target, one_line_errors
 from hypothesis import strategies as st
 
@@ -28,9 +31,11 @@ def _picky(drawn: int, _: Path) -> None:
         if drawn == 7:
             raise KeyError(drawn)
         while drawn == 9:
-            pass
+            with suppress(Exception):
+                while True:
+                    pass
         if drawn == 11:
-            raise RlcrError("x" * 20_000)
+            raise RlcrError("\x00" * 4_000)  # which are written out
 
 
 def test_what_is_wrong_is_found(tmp_path: Path) -> None:
@@ -41,7 +46,20 @@ def test_what_is_wrong_is_found(tmp_path: Path) -> None:
 
 
 #: (target, input): what fuzzing has found, mended since.
-FOUND: list[tuple[str, Any]] = []
+FOUND: list[tuple[str, Any]] = [
+    ("recipe", "updates: " + "x" * 120_000),
+    ("recipe", "model: " + "!!python/object" * 1000),
+    ("records", ([Edit(0.34052875885077066, 1, b"-1"), Edit(0.8, 100, b"-1")], True)),
+    ("recipe", "like: " + "x" * 120_000),
+    ("metrics", ([(True, 10**400, 0), (False, None, 1)], False, 0)),
+    ("logs", ("20.jsonl", Damage(edits=[Edit(0.76, 0, b"9" * 12_000)]))),
+    ("tables", ("t.parquet", [Edit(0.054221272639539256, 1, b"\xff")], False)),
+    ("tables", ("t.csv", [Edit(0.99999, 0, b"9" * 20_000)], False)),
+    ("logs", ("traces.jsonl", Damage(0, [Swap(9, [None])]))),
+    ("logs", ("log.eval", Damage(9, [Swap(0, math.nan)]))),
+    ("logs", ("log.eval", Damage(9, [Swap(9, math.nan)]))),
+    ("logs", ("log.eval", Damage(packed=[Edit(0.6712938628856177, 1, b"\xcb")]))),
+]
 
 
 @pytest.mark.parametrize(("name", "drawn"), FOUND)

@@ -49,5 +49,8 @@ def test_what_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         "me:pass-word@host/v1", "http:/pass-word@host/v1", "http:/me:a/pass-word@host/v1", "https://h/v1?key=pass-word", "https://h/v1?n=1&access_token=pass-word#x",
     ):  # fmt: skip
         assert "pass-word" not in hide(text), text
-    plain = "records.jsonl, line 3: http://host:8000/v1#name has 12:30 <a@b.c> at x:1"
-    assert hide(plain) == plain
+    for plain in (
+        "records.jsonl, line 3: http://host:8000/v1#name has 12:30 <a@b.c> at x:1",
+        "git+https://host/org/x@v1", "http://host:8000/v1#org/m@rev", "https://host/@me/x", "http://[::1]:8000/v1#m@rev", "https://host?to=a@b.c",
+    ):  # fmt: skip
+        assert hide(plain) == plain

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.command import RLCR, expect_one_line, rlcr
+from tests import forks
+from tests.command import expect_one_line, rlcr
 
 import rlcr as package
 from rlcr.errors import RlcrError
@@ -112,7 +113,9 @@ def test_commands_show_a_hostile_table(tmp_path: Path) -> None:
         ),
     ]
     for command in commands:
-        done = subprocess.run([*RLCR, *map(str, command)], capture_output=True, timeout=600, check=False)
+        done = subprocess.run(
+            [*forks.python(), "-m", "rlcr", *map(str, command)], capture_output=True, timeout=600, check=False
+        )
         shown = (done.stdout + done.stderr).decode()
         assert not any(mark in shown for mark in OBEYED), command
         assert "Traceback" not in shown, command

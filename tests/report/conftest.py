@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from tests.report.run_folders import METHODS, simulated_run, simulated_training, write_artefacts
 
+from rlcr.report.page import write_report
+
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
@@ -19,6 +21,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     write_artefacts(found["rlcr"])
     found["training"] = simulated_training(root / "training", updates=150)
     return found
+
+
+@pytest.fixture(scope="session")
+def page(runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of all of them."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_report(list(runs.values()), path)
+    return path
 
 
 @pytest.fixture(scope="session")

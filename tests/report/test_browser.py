@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 import shutil
 import subprocess
@@ -12,85 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.browsing import Page
 from tests.report.hostile import NASTY
 from tests.report.run_folders import problem, record, simulated_records, simulated_run, write_run
 
 from rlcr.report.page import write_report
 
 pytest.importorskip("selenium", reason="no browser tests without selenium")
-
-
-@pytest.fixture(scope="module")
-def page(runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    write_report(list(runs.values()), path)
-    return path
-
-
-class Page:
-    """What a person does with the page."""
-
-    def __init__(self, browser: Any, path: Path) -> None:
-        self.browser = browser
-        browser.get_log("performance")
-        browser.get(path.as_uri())
-
-    def all(self, selector: str) -> list[Any]:
-        return self.browser.find_elements("css selector", selector)
-
-    def one(self, selector: str) -> Any:
-        return self.browser.find_element("css selector", selector)
-
-    def open(self, address: str) -> None:
-        self.browser.get(address)
-
-    @property
-    def address(self) -> str:
-        return self.browser.current_url
-
-    def texts(self, selector: str) -> list[str]:
-        return [element.text for element in self.all(selector)]
-
-    def click(self, selector: str) -> None:
-        element = self.one(selector)
-        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
-        element.click()
-
-    def choose(self, selector: str, text: str) -> None:
-        from selenium.webdriver.support.ui import Select
-
-        Select(self.one(selector)).select_by_visible_text(text)
-
-    def write(self, selector: str, text: str) -> None:
-        element = self.one(selector)
-        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
-        element.clear()
-        element.send_keys(text)
-        time.sleep(0.4)
-
-    @property
-    def count(self) -> int:
-        return int(self.one("#count").text.split()[0].replace(",", ""))
-
-    def complaints(self) -> list[str]:
-        return [entry["message"] for entry in self.browser.get_log("browser")]
-
-    def requests(self) -> list[str]:
-        """Every address that was asked for."""
-        messages = (json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance"))
-        return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-
-    def resize(self, width: int) -> None:
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-    def overflow(self) -> int:
-        return self.browser.execute_script(
-            "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
-
-    def run(self, script: str) -> Any:
-        return self.browser.execute_script(script)
 
 
 def test_it_opens_without_complaints_or_requests(browser: Any, page: Path) -> None:
@@ -272,6 +199,9 @@ def test_on_paper_figures_and_tables_are_whole(browser: Any, page: Path, tmp_pat
     assert "confidence-weighted majority" in text
     for heading in ("Accuracy", "Reward", "Unscorable", "Rated", "Task by task", "Training"):
         assert heading in text
+    # What a choice or a button says on the screen is said in words: the baseline, and how much of all this is.
+    assert re.search(r"^ *Minus base$", text, re.MULTILINE)
+    assert "Printed here: 10 of 680 answers (page 1 of 68)." in text
     assert shown.run("return document.querySelectorAll('details.fold[open]').length") == 0
     # No head of a column is broken inside of a word, and no title is left behind by its figure.
     assert re.search(r"Repaired +Unscorable +Answers +Rated", text)
@@ -283,6 +213,10 @@ def test_on_paper_figures_and_tables_are_whole(browser: Any, page: Path, tmp_pat
     shown.resize(740)  # what A4 leaves between its margins
     shown.run("window.dispatchEvent(new Event('beforeprint'))")
     assert shown.run(wide) == []
+    shown.open(f"{page.as_uri()}#answers?run=rlvr&task=trivia&page=8")
+    assert shown.texts("#printed") == ["Printed here: 10 of 80 answers that pass the filters (page 8 of 8)."]
+    shown.open(f"{page.as_uri()}#answers?view=side")
+    assert shown.texts("#printed") == ["Printed here: 4 of 280 questions (page 1 of 70)."]
 
 
 def test_keyboard_theme_and_values(browser: Any, page: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,17 +13,19 @@ from tests.report.pages import page_of, words
 from tests.report.run_folders import problem, record, simulated_run, write_run
 
 from rlcr.metrics import Difference
-from rlcr.report.headline import Differ, Told, exactly, headline
+from rlcr.report.headline import Differ, RunResult, Trained, exactly, headline, of_trainings
 from rlcr.report.page import make_report, render
 from rlcr.report.reading import read_runs
 
 
-def told(label: str, accuracy: float, ece: float, brier: float = 0.2, auroc: float = 0.6, **other) -> Told:
+def result(
+    label: str, accuracy: float, ece: float, brier: float = 0.2, auroc: float = 0.6, **other
+) -> RunResult:
     values = {"accuracy": accuracy, "ece": ece, "brier": brier, "auroc": auroc}
-    return Told(label, values | {"expected_reward": accuracy - brier}, **other)
+    return RunResult(label, values | {"expected_reward": accuracy - brier}, **other)
 
 
-def within(runs: Sequence[Told], spread: float) -> Differ:
+def within(runs: Sequence[RunResult], spread: float) -> Differ:
     """Differences with intervals of this half width."""
     exact = exactly(runs)
 
@@ -37,11 +40,11 @@ def within(runs: Sequence[Told], spread: float) -> Differ:
 
 def test_the_quickstart_in_one_sentence() -> None:
     runs = [
-        told("start", 0.3296, 0.1528, 0.257),
-        told("RLVR", 0.3293, 0.2201, 0.283),
-        told("RLCR", 0.3288, 0.0072, 0.216),
-        told("RLCR-Log", 0.0, 0.0, 0.0, collapsed="gave up"),
-        told("calibration only", 0.0, 0.0, 0.0, collapsed="gave up"),
+        result("start", 0.3296, 0.1528, 0.257),
+        result("RLVR", 0.3293, 0.2201, 0.283),
+        result("RLCR", 0.3288, 0.0072, 0.216),
+        result("RLCR-Log", 0.0, 0.0, 0.0, collapsed="gave up"),
+        result("calibration only", 0.0, 0.0, 0.0, collapsed="gave up"),
     ]
     assert headline(runs, exactly(runs)) == (
         "RLCR cuts ECE from 0.153 to 0.007 at equal accuracy; RLVR raises ECE to 0.220; "
@@ -63,12 +66,12 @@ def test_the_quickstart_in_one_sentence() -> None:
 def test_other_numbers_give_another_sentence(
     first: tuple[float, float], second: tuple[float, float], spread: float, said: str
 ) -> None:
-    runs = [told("a", *first), told("b", *second)]
+    runs = [result("a", *first), result("b", *second)]
     assert headline(runs, within(runs, spread)) == said
 
 
 def test_a_gain_in_one_metric_does_not_hide_a_loss_in_another() -> None:
-    runs = [told("a", 0.886, 0.004, 0.099, 0.620), told("b", 0.913, 0.302, 0.167, 0.728)]
+    runs = [result("a", 0.886, 0.004, 0.099, 0.620), result("b", 0.913, 0.302, 0.167, 0.728)]
     assert headline(runs, within(runs, 0.01), "On csqa") == (
         "On csqa, b raises AUROC from 0.620 to 0.728 and raises accuracy from 0.886 to 0.913, "
         "but raises ECE from 0.004 to 0.302."
@@ -87,21 +90,75 @@ def test_one_run_is_called_calibrated_only_where_that_is_known(
     gap: tuple[float, float], auroc: tuple[float, float], said: str
 ) -> None:
     values = {"accuracy": 0.571, "confidence": 0.512, "ece": 0.089, "auroc": 0.7}
-    run = Told("x", values, 198, intervals={"gap": gap, "auroc": auroc})
+    run = RunResult("x", values, 198, intervals={"gap": gap, "auroc": auroc})
     begin = "x is right in 57.1% of 198 answers at a mean confidence of "
     assert headline([run], exactly([run])) == f"{begin}{said} (AUROC 0.700)."
 
 
 def test_one_run_alone_and_one_of_which_all_others_gave_up() -> None:
     values = {"accuracy": 0.454, "confidence": 0.642, "ece": 0.188, "auroc": 0.716}
-    alone = Told("x", values, 500, intervals={"gap": (0.15, 0.23), "auroc": (0.67, 0.76)})
+    alone = RunResult("x", values, 500, intervals={"gap": (0.15, 0.23), "auroc": (0.67, 0.76)})
     said = (
         "x is right in 45.4% of 500 answers at a mean confidence of 64.2%: overconfident (ECE 0.188); "
         "its confidence tells right from wrong (AUROC 0.716)"
     )
     assert headline([alone], exactly([alone])) == f"{said}."
-    runs = [alone, told("y", 0.0, 0.0, collapsed="never right")]
+    runs = [alone, result("y", 0.0, 0.0, collapsed="never right")]
     assert headline(runs, exactly(runs)) == f"{said}; y is never right."
+
+
+def test_a_run_without_confidence_is_not_said_to_be_equal() -> None:
+    silent = {"accuracy": 0.5, "ece": None, "brier": None, "auroc": None, "expected_reward": None}
+    runs = [result("a", 0.65, 0.135), RunResult("b", silent, 40)]
+
+    def differ(a: int, b: int, metric: str) -> Difference | None:
+        return Difference(-0.15, -0.34, 0.04) if metric == "accuracy" else None
+
+    assert headline(runs, differ) == (
+        "a and b do not clearly differ (accuracy 0.650 and 0.500); b states no confidence."
+    )
+
+
+def test_too_few_answers_are_no_ground_for_a_judgement() -> None:
+    values = {"accuracy": 1.0, "confidence": 0.7, "ece": 0.3, "auroc": None}
+    alone = RunResult("x", values, 1, intervals={"gap": (-0.3, -0.3)})
+    assert headline([alone], exactly([alone])) == (
+        "x is right in 100.0% of 1 answer: too few to judge its confidence."
+    )
+
+
+def on_task(accuracy: float, gap: tuple[float, float], auroc: tuple[float, float]) -> RunResult:
+    values = {"accuracy": accuracy, "confidence": accuracy + sum(gap) / 2, "ece": 0.1, "auroc": 0.5}
+    return RunResult("x", values, 200, intervals={"gap": gap, "auroc": auroc})
+
+
+def test_of_an_average_the_tasks_are_named_that_differ() -> None:
+    good, bad = on_task(0.3, (-0.01, 0.01), (0.8, 0.9)), on_task(0.1, (0.05, 0.2), (0.3, 0.4))
+    x = replace(on_task(0.2, (-0.01, 0.12), (0.55, 0.65)), parts={"sums": good, "reading": bad})
+    assert headline([x], exactly([x])) == (
+        "x is right in 20.0% of 200 answers at a mean confidence of 25.5%: neither over- nor underconfident on sums "
+        "and overconfident on reading (ECE 0.100); its confidence tells right from wrong on sums and is higher "
+        "where it is wrong on reading (AUROC 0.500)."
+    )
+    base = result("base", 0.2, 0.4)
+    rival = replace(x, values={**x.values, "brier": 0.1, "expected_reward": 0.9})
+
+    def on(value: float) -> Differ:
+        return lambda a, b, metric: Difference(value, value - 0.05, value + 0.05) if metric == "ece" else None
+
+    by_task = {"sums": on(-0.6), "reading": on(0.02), "letters": on(0.1)}
+    assert headline([base, rival], on(-0.3), "", by_task) == (
+        "x cuts ECE from 0.400 to 0.100 (not clearly on reading, the opposite on letters); "
+        "on reading its confidence is higher where it is wrong."
+    )
+
+
+def test_a_curve_that_may_have_moved_is_not_said_to_stay() -> None:
+    moves = {"reward": (0.4, 0.6, True), "accuracy": (0.275, 0.2, False), "ECE": (0.4, 0.4, False)}
+    assert of_trainings([Trained("x", 48, 48.0, False, moves)]) == (
+        "x after 48 updates: reward rises from 0.400 to 0.600, accuracy does not clearly change (0.275 and "
+        "0.200) and ECE stays at 0.400."
+    )
 
 
 # --- from the folders -------------------------------------------------------------------------------
@@ -165,6 +222,53 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path: Path) -> None:
     (folder / "records.jsonl").write_text("".join(lines[:25]))
     sentence = make_report(read_runs([folder])).sentence
     assert sentence.startswith("So far, after 25 of 40 answers, run is right in ")
+
+
+def test_an_unfinished_run_is_compared_on_what_it_answered(tmp_path: Path) -> None:
+    """The first half of one run is not compared with the whole of another."""
+    names = [f"t/{n:03}" for n in range(80)]
+
+    def run(name: str, right: Callable[[int], bool], done: int) -> Path:
+        records = [
+            record(one, "t", confidence=0.5 + n % 3 / 10, verdict="correct" if right(n) else "wrong")
+            for n, one in enumerate(names)
+        ]
+        folder = write_run(tmp_path / name, records, [problem(one, "?", "42") for one in names])
+        lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
+        (folder / "records.jsonl").write_text("".join(lines[:done]))
+        return folder
+
+    # Both are right in the second half alone, of which one has not begun.
+    whole, half = run("whole", lambda n: n >= 20, 80), run("half", lambda n: n >= 20, 40)
+    report = make_report(read_runs([half, whole]))
+    assert "after 40 of 80 answers, on the questions that all of them answered, " in report.sentence
+    assert "accuracy 0.500 and 0.500" in report.sentence
+    rows = [row for table in report.headline.tables for row in table.rows]
+    assert "best" not in {cell.mark for row in rows for cell in row}
+
+
+def test_the_average_of_tasks_and_the_ece_of_what_is_drawn(tmp_path: Path) -> None:
+    """Too sure on one task and not sure enough on the other: drawn together, it looks calibrated."""
+    records, asked = [], []
+    for task, right in (("hard", 2), ("easy", 8)):
+        for n in range(100):
+            name = f"{task}/{n}"
+            verdict = "correct" if n % 10 < right else "wrong"
+            records.append(record(name, task, confidence=0.5, verdict=verdict))
+            asked.append(problem(name, "?", "42"))
+    run = write_run(tmp_path / "run", records, asked)
+    report = make_report(read_runs([run]))
+    (figure,) = report.headline.figures
+    assert figure.panels[0].subtitle.startswith("ECE 0.300 · pooled\N{NO-BREAK SPACE}0.000")
+    assert "all tasks together" in figure.notes[0]
+    assert "overconfident on hard" in report.sentence
+    assert "underconfident on easy" in report.sentence
+
+
+def test_a_run_with_other_tasks_is_not_forgotten(tmp_path: Path) -> None:
+    a, b = (simulated_run(tmp_path / name, name, {"t": 60}) for name in ("base", "rlcr"))
+    other = simulated_run(tmp_path / "other", "rlcr", {"u": 60})
+    assert make_report(read_runs([other, a, b])).sentence.endswith("; other has other tasks.")
 
 
 def test_no_page_names_a_folder_of_the_machine(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,21 @@ def test_what_is_missing_is_said(tmp_path: Path, spoil: Callable[[Path], None], 
     assert said in text
     assert "nan" not in text.split()
     write_files(make_report(read_runs([tmp_path / "run"])), tmp_path / "files")
+
+
+def test_damaged_lines_are_warned_of_at_the_top(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [record("q0", "t")], [problem("q0", "What is 0?", "0")])
+    with open(folder / "records.jsonl", "a") as file:
+        file.write("{}\n")
+    page = page_of(folder)
+    (warnings,) = re.findall(r'<details class="warnings">(.*?)</details>', page, re.DOTALL)
+    said = "run: records.jsonl: 1 line is damaged (line 2); left out of every number, and"
+    assert said in words(warnings)
+    assert "damaged" not in words(page.partition('id="runs"')[2])  # once is enough
+    # What there is one of is said so.
+    text = words(page)
+    assert "1 evaluation, 1 answer ·" in text
+    assert "The only answer of the runs is here." in text
 
 
 @pytest.mark.parametrize(

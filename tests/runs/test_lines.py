@@ -17,7 +17,7 @@ from tests.evaluate.capitals import capitals, comparable, needy_reply
 from tests.servers import ModelServer
 from typer.testing import CliRunner
 
-from rlcr.cli import app
+from rlcr.cli.commands import app
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.evaluate.importing import TableColumns, import_run
@@ -142,8 +142,9 @@ def test_a_damaged_record_is_named_and_made_again(
     assert [f"line {n}: damaged" in caplog.text for n in (4, 8, 10, 21)] == [True] * 4
 
 
-def test_a_bad_byte_among_the_replies_costs_that_reply_alone(
-    finished: Finished, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("how", ["bad byte", "line doubled"])
+def test_damage_among_the_replies_costs_that_reply_alone(
+    how: str, finished: Finished, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = tmp_path / "run"
     replies = 0
@@ -162,10 +163,15 @@ def test_a_bad_byte_among_the_replies_costs_that_reply_alone(
         evaluate(finished.settings, run, watch=lambda done, total: Stopping())  # pyright: ignore[reportArgumentType]
     path = run / "unfinished.jsonl"
     content = path.read_bytes()
-    path.write_bytes(content[:20] + b"\xff" + content[21:])
+    if how == "bad byte":
+        path.write_bytes(content[:20] + b"\xff" + content[21:])
+    else:  # a reply that came before others of the same completion is there once more behind them
+        path.write_bytes(
+            content + next(one for one in content.splitlines(True) if b'"stage": "answer"' in one)
+        )
     evaluate(finished.settings, run, resume=True)
     assert comparable(run) == comparable(finished.run)
-    assert "unfinished.jsonl, line 1: damaged" in caplog.text
+    assert f"unfinished.jsonl, line {1 if how == 'bad byte' else 31}: damaged" in caplog.text
 
 
 def test_rescoring_switches_records_and_their_label_at_once(tmp_path: Path) -> None:
@@ -176,7 +182,7 @@ def test_rescoring_switches_records_and_their_label_at_once(tmp_path: Path) -> N
         pass
 
     def lines_then(error: bool) -> object:
-        yield from before.decode().replace('"confidence": 0', '"confidence": 1').splitlines(keepends=True)
+        yield from before.decode().replace('"tokens": 1', '"tokens": 2').splitlines(keepends=True)
         if error:
             raise Killed
 

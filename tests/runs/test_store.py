@@ -1,6 +1,7 @@
 """A run on disk: full disks, two writers, broken files."""
 
 import json
+import math
 import resource
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from tests.evaluate.capitals import capitals, comparable, good_reply, needy_repl
 from tests.servers import ModelServer
 from typer.testing import CliRunner
 
-from rlcr.cli import app
+from rlcr.cli.commands import app
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate, rescore
 from rlcr.evaluate.grade import grade
@@ -106,7 +107,10 @@ def test_a_record_is_what_it_was_when_it_is_read_again(tmp_path: Path) -> None:
     assert [from_cells(json.loads(to_line(record))) for record in graded] == graded
     assert graded[1].leniencies
     cells = json.loads(to_line(graded[0]))
-    for name, value in (("confidence", "high"), ("confidence", True), ("verdict", "right"), ("sample", "0")):
+    wrong = [("confidence", value) for value in ("high", True, -10.94, 1.001, math.inf, math.nan, 10**400)]
+    wrong += [("verdict", "right"), ("sample", "0")]
+    wrong += [(name, value) for name in ("id", "task", "reason", "verifier") for value in (None, 7, ["x"])]
+    for name, value in wrong:
         with pytest.raises(ValueError, match="not a record|none of correct, wrong"):
             from_cells({**cells, name: value})
 

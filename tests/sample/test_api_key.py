@@ -9,6 +9,7 @@ from tests.sample.endpoints import GREEDY, ask, echo, patient
 from tests.servers import Faults, ModelServer
 
 from rlcr.errors import RlcrError
+from rlcr.sample import Refused
 from rlcr.sample.connection import Server
 from rlcr.sample.endpoint import EndpointSampler
 
@@ -52,6 +53,15 @@ def test_the_key_is_never_shown(monkeypatch: pytest.MonkeyPatch, caplog: pytest.
     assert any("[API key]" in text for text in shown)  # the server that repeats the key
     assert caplog.text
     assert SECRET not in "".join([*shown, caplog.text])
+
+
+def test_a_reply_with_the_key_is_paid_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    with ModelServer(lambda call: f"your key is {SECRET}") as server, pytest.raises(Refused) as caught:
+        list(patient(server).sample([ask(1)], GREEDY))
+    [failure] = caught.value.failures
+    assert failure.reason.endswith("the reply repeats the API key")
+    assert len(server.calls) == 1
 
 
 def _whole_story(caught: pytest.ExceptionInfo[RlcrError]) -> list[str]:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from rlcr.cli import app
+from rlcr.cli.commands import app
 from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.tasks import load, read_problems

@@ -15,6 +15,7 @@ import pytest
 from tests.tasks.hotpot_rows import hotpot_row
 from tests.tiny import CHATML, writing_model, writing_tokenizer
 
+from rlcr.errors import RlcrError
 from rlcr.evaluate.methods import get_method
 from rlcr.response import FORMATS
 from rlcr.runs.store import PROBLEMS
@@ -79,6 +80,10 @@ def test_it_starts(
     changes = {"model": start, "device": "cpu", **SIZES}
     if stated.warm_up:
         changes |= WARM_UP | {"max_completion_tokens": 160}  # of worked solutions in single characters
+    if stated.lora:
+        with pytest.raises(RlcrError, match="lora.targets: .* matches nothing in this model"):
+            train_run(load_recipe(name, changes | {"warm_up": None}), tmp_path / "other", data_dir=data_dir)
+        changes |= {"lora.targets": "all-linear"}  # a tiny model has two layers
     resolved = load_recipe(name, changes)
     result = train_run(resolved, tmp_path / "run", data_dir=data_dir)
     rollouts = list(read_rollouts(tmp_path / "run" / "rollouts", 1))

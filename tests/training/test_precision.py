@@ -55,19 +55,19 @@ def run(start: Path, out: Path, **changes: object) -> Path:
         "model": str(start), "device": "cpu", "size": 2, "prompts": 2, "group": 4, "updates": 1, "lr": 1e-6,
         "schedule": "constant", "max_prompt_tokens": 1024, "max_completion_tokens": 12, "report_to": [],
         "entropy": 0.01,  # of which every token learns, whatever it is rewarded with
-        "save_every": 1, "warm_up": None,
+        "save_every": 1, "micro_batch": 8, "warm_up": None,
     }  # fmt: skip
     return train_run(load_recipe("smollm2-rlcr", settings | changes), out).model
 
 
 def test_a_run_as_we_recommend_it_moves_the_weights(start: Path, tmp_path: Path) -> None:
-    model = run(start, tmp_path / "run", dtype="auto")
+    model = run(start, tmp_path / "run", dtype="auto", lora=None)
     after = load(model, device="cpu", dtype="float32")[0].state_dict()
     assert moved(load(start, device="cpu")[0].state_dict(), after) > 0.9
 
 
 def test_adapters_over_a_base_in_half_precision(start: Path, tmp_path: Path) -> None:
-    model = run(start, tmp_path / "run", dtype="bfloat16", **{"lora.rank": 4})
+    model = run(start, tmp_path / "run", dtype="bfloat16", lora={"rank": 4, "targets": "all-linear"})
     adapters = load_file(tmp_path / "run" / "checkpoints" / "checkpoint-1" / "adapter_model.safetensors")
     assert {weight.dtype for weight in adapters.values()} == {torch.float32}
     # B is 0 at the start.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import torch
 import trl
 from cluster.launches import environment
 from safetensors.torch import load_file
+from tests import forks
 from tests.tiny import tiny_model, tiny_tokenizer
 from tests.training import one_sft
 from tests.training.gradients import error
@@ -25,10 +25,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def torchrun(*arguments: str, **variables: str) -> None:
-    call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"} | variables
     done = subprocess.run(
-        [*call, *arguments],
+        forks.torchrun("-m", *arguments),
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -128,8 +128,11 @@ def test_the_numbers_of_the_authors_configs() -> None:
 )
 def test_rlvr_is_rlcr_but_for_prompt_and_reward(rlcr: str, rlvr: str) -> None:
     one, other = load_recipe(rlcr).recipe, load_recipe(rlvr).recipe
-    method = "rlvr-short" if one.method == "rlcr-short" else "rlvr"
-    assert other == one.model_copy(update={"about": other.about, "method": method, "reward": "rlvr"})
+    changed: dict[str, Any] = {"about": other.about, "method": "rlvr", "reward": "rlvr"}
+    if one.credit == "expected":  # which needs a confidence; its learning rate is no good without one
+        changed |= {"credit": "all", "confidence_entropy": 0, "confidence_replay": 0}
+        changed |= {"method": "rlvr-short", "lr": 4e-4, "updates": 48}
+    assert other == one.model_copy(update=changed)
 
 
 def test_prompts_and_rewards_of_the_baselines() -> None:
@@ -267,6 +270,7 @@ def test_a_file_that_is_like_nothing_known(write: Write) -> None:
         ({"lr": float("nan")}, "lr: must be a finite number, got nan (override)"),
         ({"schedule": "step"}, "schedule: must be 'constant', 'constant_with_warmup', 'linear' or 'cosine', got 'step'"),
         ({"adam_betas": [0.9]}, "adam_betas: has too few values, got [0.9] (override)"),
+        ({"difficulty.keep": [0.2, 0.8]}, "difficulty.run: missing (hotpotqa-rlcr.yaml)"),
         ({"lora.targets": 3}, "lora.targets: must be a valid string or must be a valid list, got 3 (override)"),
         ({"temprature": 1}, "unknown setting temprature (override): did you mean temperature?"),
         ({"xyz": 1}, "unknown setting xyz (override): `rlcr recipes show hotpotqa-rlcr` lists all settings"),
@@ -361,6 +365,9 @@ def test_the_output_folder(tmp_path: Path) -> None:
     with pytest.raises(RlcrError, match="nothing to resume"):
         check_out(tmp_path / "new", resume=True)
     (tmp_path / "file").touch()
+    with pytest.raises(RlcrError, match="not empty, and no training was begun in it; choose another"):
+        check_out(tmp_path)
+    (tmp_path / "training.json").touch()
     with pytest.raises(RlcrError, match="not empty; --resume continues"):
         check_out(tmp_path)
     check_out(tmp_path, resume=True)

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Whole training runs of a tiny model: what they leave behind, and taking them up after a kill."""
+"""Whole training runs of a tiny model: what they leave behind, and resuming them after a kill."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests import forks
 from tests.tiny import writing_model, writing_tokenizer
 from tests.training.tiny_recipe import RECIPE
 
@@ -21,8 +21,10 @@ import rlcr
 from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate
 from rlcr.evaluate.methods import stored_method
+from rlcr.runs.lines import read_object, write_object
 from rlcr.runs.store import locked, open_run
 from rlcr.sample.loading import load
+from rlcr.training.card import is_on_hub
 from rlcr.training.measurements import read_updates
 from rlcr.training.rollouts import read_rollouts
 
@@ -46,7 +48,7 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 
 
 def start(recipe: Path, out: Path, *options: str) -> subprocess.Popen[bytes]:
-    call = [sys.executable, "-m", "rlcr", "train", str(recipe), "--out", str(out), *options]
+    call = [*forks.python(forks.TRAINING), "-m", "rlcr", "train", str(recipe), "--out", str(out), *options]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen(call, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
@@ -63,7 +65,7 @@ def test_kill_and_resume_gives_the_same_weights_bit_for_bit(recipe: Path, tmp_pa
         assert process.poll() is None, process.stderr.read().decode() if process.stderr else ""
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.communicate()  # whose end comes with that of the program
     assert not (out / "model").exists()
     (out / "checkpoints" / "checkpoint-99").mkdir()  # torn: nothing says that it is whole
 
@@ -73,6 +75,17 @@ def test_kill_and_resume_gives_the_same_weights_bit_for_bit(recipe: Path, tmp_pa
     timeless = [{k: v for k, v in line.items() if k != "seconds"} for line in resumed.updates]
     assert timeless == [{k: v for k, v in line.items() if k != "seconds"} for line in whole.updates]
     assert list(read_rollouts(out / "rollouts")) == list(read_rollouts(tmp_path / "whole" / "rollouts"))
+
+
+def test_what_is_refused_leaves_the_folder_to_the_next_try(recipe: Path, tmp_path: Path) -> None:
+    mistakes: list[dict[str, Any]] = [
+        {"attn_implementation": "no_such"},
+        {"lora": {"rank": 2, "targets": "no_such"}},
+    ]
+    for mistake in mistakes:
+        with pytest.raises(RlcrError, match="no_such"):
+            rlcr.train(str(recipe), out=tmp_path / "run", updates=1, **mistake)
+    assert rlcr.train(str(recipe), out=tmp_path / "run", updates=1).model.is_dir()
 
 
 def test_resuming_a_finished_run_changes_nothing(recipe: Path, tmp_path: Path) -> None:
@@ -86,17 +99,7 @@ def test_resuming_a_finished_run_changes_nothing(recipe: Path, tmp_path: Path) -
 
 def test_two_processes_write_one_run(recipe: Path, tmp_path: Path) -> None:
     one = rlcr.train(str(recipe), out=tmp_path / "one", updates=2)
-    call = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc_per_node",
-        "2",
-        "-m",
-        "rlcr",
-    ]
-    call += ["train", str(recipe), "updates=2", "--out", str(tmp_path / "two")]
+    call = forks.torchrun("-m", "rlcr", "train", str(recipe), "updates=2", "--out", str(tmp_path / "two"))
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -175,6 +178,29 @@ def test_changed_settings_are_refused_on_resume(recipe: Path, tmp_path: Path) ->
         rlcr.train(str(recipe), out=tmp_path / "run", updates=1, eval_every=1, eval_task="gym", resume=True)
     with pytest.raises(RlcrError, match="not empty"):
         rlcr.train(str(recipe), out=tmp_path / "run", updates=1)
+
+
+def test_a_run_of_before_a_setting_existed_is_resumed(recipe: Path, tmp_path: Path) -> None:
+    """What it could not say is what it did by default."""
+    rlcr.train(str(recipe), out=tmp_path / "run", updates=2, save_every=1)
+    before = weights(tmp_path / "run" / "model")
+    facts = read_object(tmp_path / "run" / "training.json", "")
+    del facts["settings"]["confidence_replay"]
+    write_object(tmp_path / "run" / "training.json", facts)
+    again = rlcr.train(str(recipe), out=tmp_path / "run", updates=2, save_every=1, resume=True)
+    assert same(weights(again.model), before)
+    with pytest.raises(RlcrError, match="confidence_replay was 0, is 4"):
+        rlcr.train(
+            str(recipe), out=tmp_path / "run", updates=2, confidence_replay=4, credit="expected", resume=True
+        )
+
+
+def test_the_card_names_a_model_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "start").mkdir()
+    assert {name: is_on_hub(name) for name in ("gpt2", "org/name", "start", "./start", "/home/me/m", "a/b/c")} == {
+        "gpt2": True, "org/name": True, "start": False, "./start": False, "/home/me/m": False, "a/b/c": False
+    }  # fmt: skip
 
 
 def test_too_few_problems_and_a_misspelt_model_leave_nothing_behind(recipe: Path, tmp_path: Path) -> None:

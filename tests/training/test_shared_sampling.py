@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
+from tests import forks
 from tests.rounding import rounded
 from tests.training.one_evaluation import evaluate_with, own_sampler
 
@@ -38,8 +38,7 @@ def records(folder: Path) -> dict[tuple[str, int], Record]:
 
 
 def test_two_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    call += ["-m", "tests.training.one_evaluation", str(tmp_path)]
+    call = forks.torchrun("-m", "tests.training.one_evaluation", str(tmp_path))
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         call, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False

@@ -12,7 +12,7 @@ import torch
 from tests.tiny import writing_model, writing_tokenizer
 from typer.testing import CliRunner, Result
 
-from rlcr.cli import app
+from rlcr.cli.commands import app
 from rlcr.errors import RlcrError
 from rlcr.report.page import make_report, render
 from rlcr.report.reading import read_runs
@@ -80,7 +80,7 @@ def test_a_training_that_learns_nothing_says_so_everywhere(recipe: Path, tmp_pat
     assert "0 of 3 updates (0%) taught anything" in card
     assert nothing in card
     page = render(make_report(read_runs([out])))
-    assert "NOTHING WAS LEARNED: 0 of 3 updates taught anything" in page
+    assert "NOTHING WAS LEARNED: 3 of 3 updates taught nothing" in page
     assert f"update 1 taught nothing: {why}" in page
     # The claim itself: the weights are those it started from.
     before, after = (

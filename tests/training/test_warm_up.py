@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests import forks
 from tests.tiny import tiny_model, writing_model, writing_tokenizer
 from tests.training.sft_runs import StopAt
 from transformers import TrainerCallback
@@ -136,6 +135,16 @@ def test_a_model_that_cannot_keep_the_tags_learns_to(finished: Path) -> None:
     assert completion.completion_tokens
 
 
+def test_all_weights_may_learn_the_tags_where_rl_trains_adapters(
+    recipe: Path, finished: Path, tmp_path: Path
+) -> None:
+    lora, warm = {"rank": 4, "alpha": 8}, {**WARM, "all_weights": True}
+    warm_up(resolve(recipe, warm_up=warm, lora=lora), tmp_path / "all")
+    assert same(weights(tmp_path / "all"), weights(finished))
+    warm_up(resolve(recipe, warm_up=WARM, lora=lora), tmp_path / "adapters")
+    assert not same(weights(tmp_path / "adapters"), weights(finished))
+
+
 def test_resuming_gives_the_same_weights_bit_for_bit(recipe: Path, finished: Path, tmp_path: Path) -> None:
     out, resolved = tmp_path / "warm", resolve(recipe, warm_up=WARM)
     with pytest.raises(KeyboardInterrupt):
@@ -208,12 +217,9 @@ def test_the_dry_run_tells_of_it(recipe: Path) -> None:
 
 def test_two_processes_warm_up_together(recipe: Path, finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "warm"
-    call = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    call += ["-m", "rlcr", "warm-up", str(recipe), *(f"warm_up.{name}={WARM[name]}" for name in WARM)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*call, "--out", str(out)], env=environment, capture_output=True, text=True, timeout=600, check=False
-    )
+    settings = [f"warm_up.{name}={WARM[name]}" for name in WARM]
+    call = forks.torchrun("-m", "rlcr", "warm-up", str(recipe), *settings, "--out", str(out))
+    done = subprocess.run(call, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     report, alone = (json.loads((run / "warm-up.json").read_text()) for run in (out, finished))
     assert done.stdout.count("before the warm-up") == done.stdout.count("after the warm-up") == 1
@@ -348,8 +354,9 @@ def test_a_model_learns_from_its_own_right_answers(recipe: Path, tmp_path: Path)
     assert report["responses"]["kept"] == report["responses"]["repaired"] == len(taught)
     assert 55 <= len(taught) <= 70  # half of the answers are 4
     assert {parse(line["completion"], "confidence").answer for line in taught} == {"4"}
+    changes["warm_up"] = warm | {"examples": 16}
     silent = resolve(recipe, **changes, max_completion_tokens=30)  # with random weights
-    with pytest.raises(RlcrError, match="no response to teach from: 128 problems, 512 sampled, 0 right"):
+    with pytest.raises(RlcrError, match="no response to teach from: 16 problems, 64 sampled, 0 right"):
         warm_up(silent, tmp_path / "none", say=lambda line: None)
 
 
@@ -384,12 +391,10 @@ def test_a_first_update_without_a_well_formed_response_stops(
     processes: int, recipe: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    call = [sys.executable]
-    if processes > 1:
-        call += ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    call += ["-m", "rlcr", "train", str(recipe), "entropy=0.01", "--out", str(out)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    program = ["-m", "rlcr", "train", str(recipe), "entropy=0.01", "--out", str(out)]
+    alone = [*forks.python(forks.TRAINING), *program]
+    call = alone if processes == 1 else forks.torchrun(*program, processes=processes)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=600, check=False)
     lines = [line for line in done.stderr.splitlines() if line.startswith("rlcr: ")]
     # None waits for another; torchrun may end the second before it has said so.
     assert 1 <= len(lines) <= processes

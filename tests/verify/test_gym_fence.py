@@ -43,6 +43,12 @@ def mark(tmp_path: Path) -> Path:
     return tmp_path / "mark"
 
 
+@pytest.fixture(scope="module")
+def pairs() -> dict[str, list[Problem]]:
+    """Two problems of every dataset."""
+    return {dataset: build("test", 2, 0, dataset=dataset) for dataset in EVERY}
+
+
 def payload(mark: Path) -> str:
     return f"__import__('os').system('touch {mark}')"
 
@@ -165,16 +171,15 @@ def test_no_field_of_a_problem_is_run(dataset: str, mark: Path) -> None:
     assert_fenced(list(all_changes(problem, payload(mark))), mark)
 
 
-def test_no_problem_of_any_dataset_is_run(mark: Path) -> None:
-    problems = [build("test", 1, 0, dataset=dataset)[0] for dataset in EVERY]
+def test_no_problem_of_any_dataset_is_run(mark: Path, pairs: dict[str, list[Problem]]) -> None:
+    problems = [pair[0] for pair in pairs.values()]
     assert len(problems) == 102
     assert_fenced([change for problem in problems for change in few_changes(problem, payload(mark))], mark)
 
 
 @pytest.mark.slow
-def test_no_leaf_of_any_dataset_is_run(mark: Path) -> None:
-    for dataset in EVERY:
-        problem = build("test", 1, 0, dataset=dataset)[0]
+def test_no_leaf_of_any_dataset_is_run(mark: Path, pairs: dict[str, list[Problem]]) -> None:
+    for problem, _ in pairs.values():
         assert_fenced(list(all_changes(problem, payload(mark))), mark)
 
 
@@ -192,10 +197,9 @@ def test_settings_that_reach_an_evaluator(dataset: str, setting: str, value: str
     assert not mark.exists()
 
 
-def test_no_setting_of_any_dataset_is_run(mark: Path) -> None:
+def test_no_setting_of_any_dataset_is_run(mark: Path, pairs: dict[str, list[Problem]]) -> None:
     code = payload(mark)
-    for dataset in EVERY:
-        problem = build("test", 1, 0, dataset=dataset)[0]
+    for dataset, (problem, _) in pairs.items():
         names = {field.name for field in dataclasses.fields(DATASETS[dataset][1])} - {"seed", "size"}
         for name in sorted(names):
             for value in (code, [code], [[1, code]], {code: code}, float("nan")):
@@ -258,9 +262,9 @@ def test_a_rebuild_that_does_not_end_is_unscorable(monkeypatch: pytest.MonkeyPat
     assert "made again" in verdict.reason
 
 
-def test_from_a_file_every_gold_is_still_right(tmp_path: Path) -> None:
+def test_from_a_file_every_gold_is_still_right(tmp_path: Path, pairs: dict[str, list[Problem]]) -> None:
     """Several problems, last first: none may depend on those made before it."""
-    problems = [problem for dataset in EVERY for problem in build("test", 2, 0, dataset=dataset)[::-1]]
+    problems = [problem for pair in pairs.values() for problem in pair[::-1]]
     write_problems(tmp_path / "task.jsonl", problems)
     gym._PROVEN.clear()
     read = list(load(str(tmp_path / "task.jsonl")).problems)

@@ -108,8 +108,8 @@ class Killer:
 @needs_proc
 def test_killing_workers_at_random_makes_nothing_unscorable():
     pool = WorkerPool(WORKER, size=2)
-    jobs = [Job((rf"\frac{{{n}}}{{7}}",), f"{n}/7 + 0") for n in range(2000)]
-    with Killer(pool, 0.3, most=12) as killer:
+    jobs = [Job((rf"\frac{{{n}}}{{7}}",), f"{n}/7 + 0") for n in range(500)]
+    with Killer(pool, 0.3, most=8) as killer:
         verdicts = settle(jobs, 20, pool)
     pool.close()
     assert killer.kills >= 5

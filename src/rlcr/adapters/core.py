@@ -22,13 +22,13 @@ import itertools
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from rlcr.adapters.texts import completion_text
-from rlcr.errors import RlcrError, described, nearest
+from rlcr.errors import RlcrError, described, nearest, shortened
 from rlcr.evaluate.grade import grade
 from rlcr.problem import Problem, as_texts
 from rlcr.prompts import opens_think
@@ -37,9 +37,11 @@ from rlcr.reward import Reward, Scored, get_reward
 from rlcr.runs.record import Record, Sampled
 from rlcr.tasks.plumbing.choices import letter_and_text
 from rlcr.tasks.plumbing.options import named_option, options_of
-from rlcr.verify import get_verifier
+from rlcr.verify import BadProblem, get_verifier
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: What becomes of a completion that nobody can judge: no total at all, or a constant.
 Unscorable = Literal["exclude"] | float
@@ -87,8 +89,9 @@ class Row:
     def labelled(cls, completion: object, prompt: object, label: object) -> Row:
         """A row of an engine that knows prompts and labels.
 
-        A label is the gold, or JSON with ``gold`` and what else a row has. The prompt, where it is a text,
-        says whether it ends inside ``<think>``.
+        A label is the gold, or an object (as JSON, or already read) with ``gold`` and what else a row has;
+        one without ``gold`` makes its row unscorable. The prompt, where it is a text, says whether it ends
+        inside ``<think>``.
 
         >>> row = Row.labelled("2</think>…", "1 + 1? <think>", '{"gold": "2", "verifier": "math"}')
         >>> row.gold, row.verifier, row.think_open
@@ -98,10 +101,11 @@ class Row:
         if isinstance(prompt, str) and opens_think(prompt):
             about["think_open"] = True
         if isinstance(label, str) and label.lstrip().startswith("{"):
-            with suppress(ValueError, RecursionError):
-                fields = json.loads(label)
-                if "gold" in fields:
-                    return cls.of(completion, fields.pop("gold"), about | fields)
+            with suppress(ValueError, RecursionError):  # a set or a formula is no JSON
+                label = json.loads(label)
+        if isinstance(label, Mapping) and "gold" in label:
+            rest = {name: value for name, value in label.items() if name != "gold"}
+            return cls.of(completion, label["gold"], about | rest)
         return cls.of(completion, label, about)
 
 
@@ -195,7 +199,9 @@ class Scorer:
 
     def score(self, rows: Sequence[Row]) -> list[Rewarded]:
         """The reward of each completion, in order. All are verified at once: a large batch is fastest."""
-        taken = [self._take(row) for row in rows]
+        return _apart(self._score, [self._take(row) for row in rows])
+
+    def _score(self, taken: Sequence[_Taken]) -> list[Rewarded]:
         reward = self._reward()
         responses = [
             _broken(one.text_fault)
@@ -247,7 +253,9 @@ class Scorer:
 
     def grade(self, rows: Sequence[Row]) -> list[Record]:
         """Records as `rlcr score` makes them: read leniently, with the verdict on the answer."""
-        taken = [self._take(row) for row in rows]
+        return _apart(self._grade, [self._take(row) for row in rows])
+
+    def _grade(self, taken: Sequence[_Taken]) -> list[Record]:
         format = self._reward().format
         samples = [
             Sampled(
@@ -293,6 +301,22 @@ class _Taken:
     text_fault: str
     gold_fault: str
 
+    def without_gold(self, fault: str) -> _Taken:
+        """The same with a problem that no verifier can score, for this reason."""
+        problem = replace(self.problem, gold=(), verifier="exact")
+        return replace(self, problem=problem, gold_fault=fault)
+
+
+def _apart(judge: Callable[[Sequence[_Taken]], list[T]], taken: Sequence[_Taken]) -> list[T]:
+    """What is judged of rows, by halves where a verifier refuses a problem, until only that one is left."""
+    try:
+        return judge(taken)
+    except BadProblem as error:
+        if len(taken) == 1:
+            return judge([taken[0].without_gold(str(error))])
+        half = len(taken) // 2
+        return [*_apart(judge, taken[:half]), *_apart(judge, taken[half:])]
+
 
 def _broken(fault: str) -> Response:
     """A row that nothing is known of, in the way in which the parser says so."""
@@ -300,6 +324,11 @@ def _broken(fault: str) -> Response:
 
 
 def _golds(gold: object) -> tuple[str, ...]:
+    if isinstance(gold, Mapping):
+        keys = shortened(", ".join(map(str, gold)), 80) or "none"
+        raise ValueError(
+            f"as gold expected a text, found an object without the key gold: its keys are {keys}"
+        )
     try:
         return as_texts(_plain(gold))
     except ValueError as error:

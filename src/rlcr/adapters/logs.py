@@ -20,8 +20,10 @@ from __future__ import annotations
 import ast
 import io
 import json
+import lzma
 import struct
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcr.adapters.texts import completion_text
-from rlcr.errors import RlcrError, nearest
+from rlcr.errors import RlcrError, described, named, nearest
 from rlcr.evaluate.importing import TableColumns
 from rlcr.prompts import opens_think
 from rlcr.tasks.plumbing.tables import Row, read_rows
@@ -42,8 +44,16 @@ MISSING = "the log has an error or nothing in its place"
 Json = dict[str, Any]
 
 _LARGEST = 256 << 20
+#: Read at once: pyarrow takes that much memory, however little there is to read.
+_PART = 1 << 20
 #: The method of compression in a zip file that Python reads only from 3.14 on.
 _ZSTANDARD = 93
+#: What reading an archive raises whose bytes are anything: packed data that cannot be unpacked, a method of
+#: packing that does not exist, a part that claims to be encrypted, a place outside the file.
+_UNREADABLE = (
+    OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
+    ValueError, KeyError, OverflowError, RuntimeError,
+)  # fmt: skip
 _GRADES = {"C": 1, "I": 0, "N": None}
 #: Under which names the data of a verifiers task hold their gold.
 _GOLDS = ("gold", "answer", "target", "ground_truth", "expected_answer")
@@ -112,20 +122,31 @@ def log_kind(path: Path) -> str | None:
     """
     if path.suffix == ".eval":
         return "inspect"
-    if path.is_dir() or ".json" not in path.name:
-        return None
-    first = next(islice(read_rows(path, None), 1)).cells
+    first = _first_columns(path)
+    return next((kind for kind, columns in _FIRST_ROWS.items() if first.issuperset(columns)), None)
+
+
+def what_is_missing(path: Path) -> str:
+    """Of a table that is almost a log: whose, and the columns that it lacks. Empty for any other table."""
+    first = _first_columns(path)
     for kind, columns in _FIRST_ROWS.items():
-        if columns <= first.keys():
-            return kind
-    return None
+        missing = [column for column in columns if column not in first]
+        if 0 < len(missing) < len(columns) / 2:
+            return f"as a log of {kind} its first row lacks {' and '.join(missing)}"
+    return ""
 
 
-_FIRST_ROWS: dict[str, set[str]] = {
-    "lm-eval": {"doc_id", "doc", "target", "resps"},
-    "verl": {"input", "output", "gts", "score", "step"},
-    "verifiers": {"task", "traces"},  # a line is an episode
-    "verifiers trace": {"task", "nodes", "rewards"},  # or a trace by itself
+def _first_columns(path: Path) -> set[str]:
+    if path.is_dir() or ".json" not in path.name:
+        return set()
+    return set(next(islice(read_rows(path, None), 1)).cells)
+
+
+_FIRST_ROWS: dict[str, tuple[str, ...]] = {
+    "lm-eval": ("doc_id", "doc", "target", "resps"),
+    "verl": ("input", "output", "gts", "score", "step"),
+    "verifiers": ("task", "traces"),  # a line is an episode
+    "verifiers trace": ("task", "nodes", "rewards"),  # or a trace by itself
 }
 
 
@@ -135,7 +156,11 @@ def log_rows(path: Path, kind: str, correct: str | None = None) -> Iterator[Row]
     ``correct`` is the score that will be asked for: all questions must have it.
     """
     found = _Collected()
-    _READERS[kind](path, found)
+    try:
+        _READERS[kind](path, found)
+    except (AttributeError, TypeError, KeyError, IndexError, ValueError, RecursionError) as error:
+        # Anything may stand where an engine of another version, or a forger, puts something else.
+        raise RlcrError(f"{path}: not as {kind} writes its logs: {named(error)}") from None
     if all(asked.lost for asked in found.values()):
         errors = sum(len(asked.completions) for asked in found.values())
         raise RlcrError(f"{path}: holds no completions: {errors} ended in an error")
@@ -177,14 +202,23 @@ def _grade(score: Any) -> Any:
 
 def _eval_samples(path: Path) -> Iterator[Json]:
     """The samples in an .eval file, which is a zip file of JSON texts."""
+    where = str(path)
     try:
         with zipfile.ZipFile(path) as archive, open(path, "rb") as raw:
-            names = [one for one in archive.infolist() if one.filename.startswith("samples/")]
             # A sample that was scored again is in the file twice; the last one counts.
-            for member in {one.filename: one for one in names}.values():
-                yield json.loads(_content(archive, raw, member))
-    except (OSError, zipfile.BadZipFile, ValueError, KeyError, struct.error) as error:
-        raise RlcrError(f"{path}: not a readable inspect log: {error}") from None
+            parts = {one.filename: one for one in archive.infolist()}
+            members = [one for name, one in parts.items() if name.startswith("samples/")]
+            if not members:
+                held = ", ".join(islice(parts, 5)) or "nothing"
+                raise RlcrError(f"{path}: not an inspect log: no samples/….json in it, but {held}")
+            for member in members:
+                where = f"{path}, {member.filename}"
+                sample = json.loads(_content(archive, raw, member))
+                if not isinstance(sample, dict) or "id" not in sample:
+                    raise RlcrError(f"{where}: expected a sample with an id, found {described(sample)}")
+                yield sample
+    except _UNREADABLE as error:
+        raise RlcrError(f"{where}: not a readable inspect log: {named(error)}") from None
 
 
 def _content(archive: zipfile.ZipFile, raw: io.BufferedReader, member: zipfile.ZipInfo) -> bytes:
@@ -196,16 +230,19 @@ def _content(archive: zipfile.ZipFile, raw: io.BufferedReader, member: zipfile.Z
     raw.seek(member.header_offset)
     name, extra = struct.unpack("<26x2H", raw.read(30))  # their lengths, at the end of the local header
     raw.seek(name + extra, io.SEEK_CUR)
-    with pa.CompressedInputStream(pa.BufferReader(raw.read(member.compress_size)), "zstd") as stream:
+    packed = raw.read(min(member.compress_size, _LARGEST))  # what it says may be anything
+    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
         return _bounded(stream, member)
 
 
 def _bounded(stream: Any, member: zipfile.ZipInfo) -> bytes:
     """All of a stream, unless it is larger than any sample: packed, it may look a thousand times smaller."""
-    content = stream.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise ValueError(f"{member.filename} is larger than {_LARGEST >> 20} MB unpacked")
-    return content
+    content = bytearray()
+    while part := stream.read(_PART):
+        content += part
+        if len(content) > _LARGEST:
+            raise ValueError(f"{member.filename} is larger than {_LARGEST >> 20} MB unpacked")
+    return bytes(content)
 
 
 def _lm_eval(path: Path, found: _Collected) -> None:
@@ -220,8 +257,10 @@ def _lm_eval(path: Path, found: _Collected) -> None:
         scores = {key: cells.get(key) for key in cells.get("metrics") or ()}
         prompt = _prompt(cells.get("arguments"))
         for response in _flat(cells["resps"]):
-            if not isinstance(response, str):
+            if _is_likelihood(response):
                 raise row.error("resps", "a log-likelihood, not a text: import tasks that generate")
+            if not isinstance(response, str):
+                raise row.error("resps", f"expected texts in lists, found {described(response)}")
             asked.add(_begun(prompt, response), scores)
 
 
@@ -242,9 +281,18 @@ def _aliases(target: Any) -> Any:
     return target
 
 
+def _is_likelihood(response: Any) -> bool:
+    """Whether it is what lm-eval stores of one: the logarithm, and whether greedy decoding gives the text."""
+    try:
+        logarithm, greedy = response
+        return str(greedy) in ("True", "False") and float(logarithm) <= 0
+    except (TypeError, ValueError):
+        return False
+
+
 def _flat(responses: Any) -> Iterator[Any]:
     for one in responses if isinstance(responses, list) else [responses]:
-        if isinstance(one, list):
+        if isinstance(one, list) and not _is_likelihood(one):
             yield from _flat(one)
         else:
             yield one
@@ -283,7 +331,8 @@ def _verifiers(path: Path, found: _Collected) -> None:
             name = data.get("id") or data.get("idx")
             asked = found.ask(str(question if name is None else name), str(question), gold)
             written = [node["message"] for node in trace.get("nodes") or () if node.get("sampled")]
-            if not written or trace.get("errors"):
+            # An error after the agent was done is one of scoring, which is done anew here.
+            if not written or (trace.get("errors") and trace.get("stop_condition") != "agent_completed"):
                 asked.add(None, {})
                 continue
             rewards = {key: one and one.get("score") for key, one in (trace.get("rewards") or {}).items()}

@@ -39,7 +39,7 @@ from rlcr.adapters.service_metrics import ServiceMetrics
 from rlcr.adapters.shapes import BadRequest, answer, shape_of
 from rlcr.errors import RlcrError, named, need
 from rlcr.problem import Problem
-from rlcr.verify import get_verifier, verify
+from rlcr.verify import get_plain_verifier, get_verifier, verify
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -138,6 +138,7 @@ class RewardService:
         need("a reward service", "starlette", "uvicorn", install=_INSTALL)
         if scorer.unscorable == "exclude":
             raise RlcrError("a reward service needs a number for what is unscorable, such as 0")
+        get_plain_verifier(scorer.verifier, "for a service")
         self.limits = limits or Limits()
         self.metrics = ServiceMetrics()
         self.has_token = bool(token)
@@ -154,6 +155,7 @@ class RewardService:
     def app(self) -> Starlette:
         """The ASGI application."""
         from starlette.applications import Starlette
+        from starlette.exceptions import HTTPException
         from starlette.routing import Route
 
         return Starlette(
@@ -161,8 +163,10 @@ class RewardService:
                 Route("/health", self._health),
                 Route("/metrics", self._metrics),
                 Route("/seed_session", self._seed_session, methods=["POST"]),
+                Route("/{path:path}", self._nothing, methods=["GET"]),
                 Route("/{path:path}", self._post, methods=["POST"]),
-            ]
+            ],
+            exception_handlers={HTTPException: _refused},
         )
 
     def close(self) -> None:
@@ -172,6 +176,10 @@ class RewardService:
     async def _health(self, _: Request) -> Response:
         served = {"status": "ok", "reward": self._scorer.reward, "verifier": self._scorer.verifier}
         return _json(200, {**served, "waiting": self._held.requests})
+
+    async def _nothing(self, request: Request) -> Response:
+        """A path that cannot be read; all can be posted to. It is not repeated: it may hold a token."""
+        return _json(404, {"error": "nothing to GET here: there are /health and /metrics; rows are posted"})
 
     async def _metrics(self, request: Request) -> Response:
         from starlette.responses import PlainTextResponse
@@ -258,12 +266,11 @@ class RewardService:
             body = _read(raw)
             seen.shape = shape_of(body)
             return 200, _written(answer(body, self._scorer))
-        except BadRequest as error:
+        except (BadRequest, RlcrError) as error:  # our own settings were checked before we served
             return 400, _written({"error": str(error)})
         except Exception as error:  # a client must hear of it, and the next request be served
             log.exception("a request failed")
-            line = str(error) if isinstance(error, RlcrError) else named(error)
-            return 500, _written({"error": line})
+            return 500, _written({"error": named(error)})
 
 
 @dataclass
@@ -291,6 +298,12 @@ def _written(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
+async def _refused(request: Request, error: Exception) -> Response:
+    """What the framework refuses by itself, in the way of all our errors."""
+    status, headers = getattr(error, "status_code", 500), getattr(error, "headers", None)
+    return _json(status, {"error": f"{getattr(error, 'detail', error)}: {request.method}"}, headers)
+
+
 def _json(status: int, value: object, headers: dict[str, str] | None = None) -> Response:
     return _response(status, _written(value), headers)
 
@@ -307,6 +320,8 @@ def serve(service: RewardService, host: str, port: int, *, ready: Callable[[str]
 
     from rlcr.adapters.service_protocol import HEAD, bounded_protocol
 
+    if not host:
+        raise RlcrError("the host is empty: give an address of this machine, such as 127.0.0.1")
     if not service.has_token and not is_loopback(host):
         raise RlcrError(
             f"{host} can be reached from other machines: set {TOKEN} to a secret, or use 127.0.0.1"

@@ -1,11 +1,13 @@
 """What engines post to a reward service, and what they want back. JSON values in, JSON values out.
 
-The shapes are told apart by their keys:
+The shapes are told apart by their keys, in this order:
 
-    query, prompts, labels              OpenRLHF (:mod:`rlcr.adapters.openrlhf`)
-    prompt, response, label             slime, ``--rm-url``; the reply is a number
     responses_create_params, response   NeMo-Gym's ``verify``; gold in ``expected_answer`` (or ``gold``)
     rows                                our own: completions with their golds, any number of them
+    query, prompts, labels              OpenRLHF (:mod:`rlcr.adapters.openrlhf`)
+    prompt, response, label             slime, ``--rm-url``; the reply is a number
+
+In our own an unknown key is an error; engines post keys that are their own business.
 
 What is unscorable has the reward null in our own shape, is masked in NeMo-Gym's, and has the scorer's
 constant in the others.
@@ -13,12 +15,13 @@ constant in the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlcr.adapters.core import Rewarded, Row, Scorer
 from rlcr.adapters.openrlhf import reply
-from rlcr.errors import described
+from rlcr.errors import described, nearest, shortened
+from rlcr.verify.gym import ORIGIN
 
 Json = dict[str, Any]
 
@@ -27,11 +30,14 @@ _SLIME = ("prompt", "response", "label")
 _NEMO_GYM = ("responses_create_params", "response")
 _ROWS = ("rows",)
 SHAPES: dict[str, tuple[str, ...]] = {
-    "openrlhf": _OPENRLHF,
     "nemo-gym": _NEMO_GYM,
-    "slime": _SLIME,
     "rows": _ROWS,
+    "openrlhf": _OPENRLHF,
+    "slime": _SLIME,
 }
+_ROW = ("completion", "gold", "question", "choices", "verifier", "think_open", "id")
+#: What a row of a gym problem carries besides (:mod:`rlcr.verify.gym`).
+_GYM = (*ORIGIN, "metadata")
 
 
 class BadRequest(ValueError):
@@ -74,9 +80,10 @@ def _slime(body: Json, scorer: Scorer) -> object:
 def _nemo_gym(body: Json, scorer: Scorer) -> object:
     more = body.get("verifier_metadata")
     about = {**(more if isinstance(more, Mapping) else {}), **body}
-    gold = about.get("expected_answer", about.get("gold"))
-    if gold is None:
+    golds = [about[key] for key in ("expected_answer", "gold") if key in about]
+    if not golds:
         raise BadRequest("a NeMo-Gym body needs the gold in expected_answer (or gold)")
+    gold = next((one for one in golds if one is not None), None)
     kept = ("question", "verifier", "think_open", "id", "choices")
     row = Row.of(_output(body["response"]), gold, {key: about[key] for key in kept if key in about})
     (found,) = scorer.score([row])
@@ -86,6 +93,7 @@ def _nemo_gym(body: Json, scorer: Scorer) -> object:
 
 
 def _rows(body: Json, scorer: Scorer) -> object:
+    _check_keys(body, _ROWS, "the body")
     rows = []
     for number, given in enumerate(_list(body, "rows")):
         if not isinstance(given, Mapping):
@@ -93,6 +101,8 @@ def _rows(body: Json, scorer: Scorer) -> object:
         missing = [key for key in ("completion", "gold") if key not in given]
         if missing:
             raise BadRequest(f"row {number}: has no {' and no '.join(missing)}")
+        known = (*_ROW, *_GYM) if given.get("verifier") == "gym" else _ROW
+        _check_keys(given, known, f"row {number}")
         rest = {key: value for key, value in given.items() if key not in ("completion", "gold")}
         rows.append(Row.of(given["completion"], given["gold"], rest))
     found = scorer.score(rows)
@@ -116,6 +126,12 @@ def _whole(found: Rewarded) -> Json:
 
 
 _ANSWERS = {"openrlhf": _openrlhf, "nemo-gym": _nemo_gym, "slime": _slime, "rows": _rows}
+
+
+def _check_keys(given: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    for key in given:
+        if key not in known:
+            raise BadRequest(f"{where}: unknown key {shortened(key, 80)!r}; {nearest(key[:80], list(known))}")
 
 
 def _list(body: Json, key: str) -> list[Any]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from rlcr.asking.clients import Asker, Client, open_asker, run_now
 from rlcr.asking.files import load_recalibration, load_threshold
-from rlcr.errors import RlcrError, described
+from rlcr.errors import RlcrError, described, nearest
 from rlcr.evaluate.grade import read_completion, read_response
 from rlcr.evaluate.methods import Method, forced_prefix, get_method, needs_answer, needs_confidence
 from rlcr.evaluate.stages import repair_sampling
@@ -34,7 +35,7 @@ from rlcr.problem import Problem
 from rlcr.prompts import load_prompt, messages
 from rlcr.runs.record import Sampled
 from rlcr.sample import Completion, Request, Sampler, Sampling
-from rlcr.verify import get_verifier
+from rlcr.verify import get_plain_verifier, get_verifier
 
 __all__ = ["Answer", "Settings", "Vote", "ask", "ask_async"]
 
@@ -106,7 +107,7 @@ def ask(client: Client | Sampler, question: str | Problem, **settings: Unpack[Se
     Errors of the client pass through as they are; mistakes in the settings raise
     :class:`~rlcr.errors.RlcrError`.
     """
-    plan = _Plan.of(question, **settings)
+    plan = _planned(question, settings)
     return run_now(_ask(open_asker(client, plan.model, waits=False), plan))
 
 
@@ -114,8 +115,15 @@ async def ask_async(
     client: Client | Sampler, question: str | Problem, **settings: Unpack[Settings]
 ) -> Answer:
     """:func:`ask` for an asynchronous client, such as ``openai.AsyncOpenAI``."""
-    plan = _Plan.of(question, **settings)
+    plan = _planned(question, settings)
     return await _ask(open_asker(client, plan.model, waits=True), plan)
+
+
+def _planned(question: str | Problem, settings: Settings) -> _Plan:
+    for name in settings:
+        if name not in Settings.__annotations__:
+            raise RlcrError(f"ask: unknown setting {name!r}: {nearest(name, list(Settings.__annotations__))}")
+    return _Plan.of(question, **settings)
 
 
 @dataclass(frozen=True)
@@ -147,8 +155,9 @@ class _Plan:
         max_tokens: int = 4096,
         seed: int = 0,
     ) -> _Plan:
-        if samples < 1:
-            raise RlcrError(f"samples is {samples}; ask for at least one")
+        if isinstance(samples, bool) or not isinstance(samples, Integral) or samples < 1:
+            raise RlcrError(f"samples is {samples!r}: expected a whole number, at least one")
+        samples = int(samples)
         if temperature is None:
             temperature = 0.0 if samples == 1 else _TEMPERATURE
         if samples > 1 and temperature == 0:
@@ -162,7 +171,10 @@ class _Plan:
         problem = question if isinstance(question, Problem) else Problem("question", question, (), verifier)
         if not isinstance(problem.question, str) or not problem.question.strip():
             raise RlcrError(f"a question is a text or a Problem with one; got {described(problem.question)}")
-        get_verifier(problem.verifier)
+        if isinstance(question, Problem):
+            get_verifier(problem.verifier)
+        else:
+            get_plain_verifier(verifier, "for a question by itself")
         sampling = Sampling(max_tokens=max_tokens, temperature=temperature, seed=seed)
         sampling.check()
         return cls(

@@ -15,6 +15,8 @@ from rlcr.runs.lines import object_of
 from rlcr.runs.stamps import records_hash, why_stale
 from rlcr.runs.store import COLUMNS, RUN, open_run
 
+_PRECISION = "precision"
+
 
 def load_threshold(path: Path, samples: int, recalibration: str | Path | None) -> float:
     """The threshold of a selective.json of `rlcr select`, made for answers like these.
@@ -22,7 +24,7 @@ def load_threshold(path: Path, samples: int, recalibration: str | Path | None) -
     A run gives two of them for each task, each from one half of the questions. The highest is taken: it is
     the one whose promise is kept on all of them.
     """
-    stored = _stored(path, "`rlcr select`", path.parent)
+    stored = _stored(path, "`rlcr select`", path.parent, needs=_PRECISION)
     made_for, column = stored.get("samples", 1), stored.get("confidence", VERBALISED)
     if made_for != samples:
         raise RlcrError(
@@ -42,7 +44,11 @@ def load_threshold(path: Path, samples: int, recalibration: str | Path | None) -
         except (TypeError, KeyError):
             raise RlcrError(f"{path}: {task} has no thresholds; `rlcr select` makes the file again") from None
         if None in found:
-            raise RlcrError(f"{path}: {task}: no confidence reaches {stored.get('precision'):.0%} there")
+            raise RlcrError(
+                f"{path}: {task}: no confidence reaches {stored[_PRECISION]:.0%} there: choose a lower one"
+                f" (`rlcr select {path.parent} --precision`), give a number as the threshold, or select"
+                " on a run without that task"
+            )
         thresholds += found
     if not thresholds:
         raise RlcrError(f"{path}: holds no threshold; `rlcr select` makes one")
@@ -62,21 +68,23 @@ def load_recalibration(path: Path) -> Recalibration:
         raise RlcrError(f"{path}: {error}; `rlcr confidence add platt` makes one") from None
 
 
-def _stored(path: Path, maker: str, folder: Path) -> Mapping[str, Any]:
-    """A file that was derived from a run; stale is refused where the run is still around it."""
+def _stored(path: Path, maker: str, folder: Path, needs: str | None = None) -> Mapping[str, Any]:
+    """A file that was derived from a run and ``needs`` a key; stale is refused where the run is around it."""
     try:
-        return _read(path, maker, folder, path.stat().st_mtime_ns)
+        return _read(path, maker, folder, needs, path.stat().st_mtime_ns)
     except OSError as error:
         raise RlcrError(f"{path}: cannot be read: {error.strerror}; {maker} makes it") from None
 
 
 @lru_cache(maxsize=64)
-def _read(path: Path, maker: str, folder: Path, _: int) -> Mapping[str, Any]:
+def _read(path: Path, maker: str, folder: Path, needs: str | None, _: int) -> Mapping[str, Any]:
     """Once for each version of a file: an application names it with every question."""
     try:
         stored = object_of(path.read_bytes())
     except ValueError as error:
         raise RlcrError(f"{path}: {error}; {maker} makes it") from None
+    if needs and needs not in stored:
+        raise RlcrError(f"{path}: not a threshold file: it has no {needs}; {maker} makes one, selective.json")
     if (folder / RUN).is_file() and (why := why_stale(folder, stored, records_hash(open_run(folder)))):
         raise RlcrError(f"{path}: stale: {why}; {maker} makes it again")
     return stored

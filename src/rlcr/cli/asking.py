@@ -29,7 +29,9 @@ def ask(
     method: Annotated[
         str | None, typer.Option(help="How to ask and read; default: the checkpoint's own, else rlcr.")
     ] = None,
-    verifier: Annotated[str, typer.Option(help="By which rule two answers are the same.")] = "exact",
+    verifier: Annotated[
+        str, typer.Option(metavar="NAME", help="How answers are compared: exact, math or choice.")
+    ] = "exact",
     temperature: Annotated[
         float | None, typer.Option(help="Default: 0 for one sample, 0.7 for several.", min=0)
     ] = None,
@@ -41,11 +43,11 @@ def ask(
     from rlcr.asking import ask as ask_model
     from rlcr.cli.show.answers import print_answer
     from rlcr.evaluate.methods import get_method, stored_method
-    from rlcr.sample.opening import Typed, open_sampler
+    from rlcr.sample.opening import Access, Typed, is_server, open_sampler
 
     chosen = get_method(method) if method else stored_method(model) or get_method("rlcr")
     answer = ask_model(
-        open_sampler(Typed(model)),
+        open_sampler(Typed(model), Access(impatient=True) if is_server(model) else None),
         question,
         method=chosen,
         verifier=verifier,

@@ -207,7 +207,7 @@ def import_(
 
     A table needs --completion, --gold and --question; a log of another engine needs none of them.
     """
-    from rlcr.adapters.logs import COLUMNS, MISSING, log_kind, log_rows
+    from rlcr.adapters.logs import COLUMNS, MISSING, log_kind, log_rows, what_is_missing
     from rlcr.cli.show.results import print_results
     from rlcr.evaluate.importing import TableColumns, import_run
 
@@ -216,12 +216,18 @@ def import_(
         raise RlcrError("--percent is about a column of confidences: name it with --confidence COL")
     if completion and gold and question:
         columns = TableColumns(completion, gold, question, id, correct, confidence, choices, percent)
-    elif not any((completion, gold, question, id, confidence, choices)) and (kind := log_kind(file)):
+    elif not (named := any((completion, gold, question, id, confidence, choices))) and (
+        kind := log_kind(file)
+    ):
         options = "choices" if verifier == "choice" else None
         columns = replace(COLUMNS, correct=correct, choices=options)
         rows, missing = log_rows(file, kind, correct), MISSING
     else:
-        raise RlcrError(f"{file}: say which column is which: --completion COL --gold COL --question COL")
+        hint = "" if named else what_is_missing(file)
+        raise RlcrError(
+            f"{file}: say which column is which: --completion COL --gold COL --question COL"
+            + (f"; {hint}" if hint else "")
+        )
     results = import_run(
         file,
         out,

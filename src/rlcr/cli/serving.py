@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Annotated
 
 import typer
 
 from rlcr.cli.measuring import Verifier
+from rlcr.errors import RlcrError
 from rlcr.terminal import say
 
 
@@ -34,7 +36,11 @@ def serve_reward(
     """Serve rewards over HTTP, in the shapes of OpenRLHF, slime, NeMo-Gym and our own."""
     from rlcr.adapters.core import Scorer
     from rlcr.adapters.service import TOKEN, Limits, RewardService, serve
+    from rlcr.verify import get_plain_verifier
 
+    get_plain_verifier(verifier, "for a service")
+    if not math.isfinite(unscorable):
+        raise RlcrError(f"--unscorable takes a finite number, got {unscorable}")
     scorer = Scorer(reward, verifier, format, think_open=think_open, unscorable=unscorable)
     limits = Limits(body=max_body << 20, seconds=timeout)
     service = RewardService(scorer, limits=limits, token=os.environ.get(TOKEN, "").strip())

@@ -5,7 +5,8 @@ Under autocast a model holds its weights in float32 and each linear layer comput
 nothing learns, torch casts the weights anew in every pass: a step of sampling, which multiplies a few rows by
 each weight, then reads and writes them more often than it computes with them. Here they are cast beforehand,
 and stand in for the float32 ones while a pass runs. What comes out is the same bit for bit: embeddings and
-norms, which autocast leaves alone, stay as they are.
+norms, which autocast leaves alone, stay as they are. So do weights that lie in parts on several devices,
+which FSDP casts as it gathers them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from rlcr.engine.attention import device_of
 
@@ -35,7 +37,9 @@ class HalfWeights:
         layers = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
         for layer in layers:
             for name, weight in layer._parameters.items():
-                if weight is not None and weight.dtype == torch.float32:
+                if weight is None or isinstance(weight, DTensor):
+                    continue
+                if weight.dtype == torch.float32:
                     self._cast.append((layer._parameters, name, weight.detach().to(dtype)))
 
     @contextmanager

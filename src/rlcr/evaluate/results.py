@@ -295,8 +295,8 @@ def failures(results: Results) -> Iterator[str]:
             (reason, *others), failed = coverage.failed, coverage.asked - coverage.answered
             more = f", and {len(others)} other reasons" if others else ""
             yield (
-                f"{name}: {coverage.answered:,} of {coverage.asked:,} completions; {failed:,} failed and are"
-                f" in no number ({reason}{more}){retrying(results.settings)}."
+                f"{name}: {coverage.answered:,} of {coverage.asked:,} completions; {failed:,} failed,"
+                f" counted in no number ({reason}{more}){retrying(results.settings)}."
             )
 
 

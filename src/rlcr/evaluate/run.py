@@ -1,6 +1,6 @@
 """`rlcr eval`: one model, one method, any number of tasks, into a run folder that can be resumed.
 
-From Python the same is :func:`evaluate`; :func:`continue_run` takes up a run that was interrupted, and
+From Python the same is :func:`evaluate`; :func:`continue_run` resumes a run that was interrupted, and
 :func:`rescore` grades a finished one again without sampling.
 """
 

@@ -26,7 +26,7 @@ from rlcr.many.equivalence import group_many
 from rlcr.problem import Problem
 from rlcr.runs.columns import VERBALISED, read_column
 from rlcr.runs.record import CODES, CORRECT, UNSCORABLE, WRONG, Key, Record
-from rlcr.runs.store import Run, open_run
+from rlcr.runs.store import PROBLEMS, Run, open_run
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -164,6 +164,8 @@ def pools_of(run: Run, records: Iterable[Record], confidence: str = VERBALISED) 
         kept[record.task][record.id].append(replace(record, text=""))  # the texts would fill the memory
     # Answers are the same by the equality that graded them, which rescoring may have changed.
     problems = run.problems()
+    for name in (name for asked in kept.values() for name in asked if name not in problems):
+        raise RlcrError(f"{run.folder / PROBLEMS}: damaged: the problem {name} of the records is not there")
     return {task: _pool(kept[task], problems, column) for task in sorted(kept)}
 
 

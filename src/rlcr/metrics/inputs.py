@@ -1,5 +1,6 @@
 """What the metrics accept. Anything else raises one line that names the index and the value."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -47,13 +48,22 @@ def check_confidence(
         bad = next((i for i, x in enumerate(array.tolist()) if x is not None and not _is_number(x)), None)
         if bad is not None:
             raise RlcrError(f"{name}[{bad}] is {_show(array, bad)}: expected a number from 0 to 1")
-    floats = array.astype(np.float64)
+    floats = _as_floats(array)
     # Written so that NaN is "not inside", and then forgiven where missing values are.
     bad = _first(~((floats >= 0) & (floats <= 1)) & ~(np.isnan(floats) & missing))
     if bad is not None:
         hint = " (leave the row out, or use summary(), which counts it)" if np.isnan(floats[bad]) else ""
         raise RlcrError(f"{name}[{bad}] is {_show(array, bad)}: expected a number from 0 to 1{hint}")
     return floats + 0.0  # -0.0 becomes 0.0, so that equal confidences are equal bits
+
+
+def _as_floats(array: NDArray[Any]) -> Floats:
+    """The numbers of an array; whole ones beyond the range of floats are infinite."""
+    try:
+        return array.astype(np.float64)
+    except OverflowError:
+        most = sys.float_info.max
+        return np.array([x if x is None or abs(x) <= most else np.inf for x in array.tolist()], np.float64)
 
 
 def question_codes(question: Iterable[Any], n: int, codes: dict[Any, int], name: str = "question") -> Ints:

@@ -135,7 +135,8 @@ def estimate_text(estimate: Estimate) -> str:
 
 
 def _three_decimals(value: float, sign: bool) -> str:
-    return f"{value:{'+' if sign else ''}.3f}".replace("-", "−")
+    text = f"{value:{'+' if sign else ''}.3f}".replace("-", "−")
+    return "0.000" if text in ("+0.000", "−0.000") else text  # a sign would say what the digits do not
 
 
 def _no_zero(value: float) -> str:

@@ -54,6 +54,8 @@ _PACKAGES = ("rlcr", "torch", "transformers", "trl", "numpy")
 #: What its trainings import, in the order in which it should be installed.
 _NEEDED = ("torch", "transformers", "accelerate", "datasets", "trl")
 _INSTALL = 'install the build of torch for your hardware (pytorch.org), then pip install "rlcr[train]"'
+#: How its processes begin.
+_RLCR = (sys.executable, "-m", "rlcr")
 #: Test problems for the report. The exact numbers need none.
 _TEST_PROBLEMS = 1000
 
@@ -110,13 +112,13 @@ def run(
     A shorter run has fewer ``ways``, other ``lessons`` of its model, or ``overrides`` of the recipes.
     """
     need("the quickstart", *_NEEDED, install=_INSTALL)
+    watch = watch or (lambda name, share, word: None)
+    started = time.monotonic()
+    _open_folder(out, seed, fresh)  # what is wrong with it is said at once: importing torch takes seconds
     from rlcr.quickstart.table import story_of
     from rlcr.report.page import write_report
     from rlcr.training.embedded import build
 
-    watch = watch or (lambda name, share, word: None)
-    started = time.monotonic()
-    _open_folder(out, seed, fresh)
     model = build(
         seed, lessons, progress=lambda share: watch("start", 0.9 * share, "learns the task and the format")
     )
@@ -238,7 +240,7 @@ class _Work:
         # More threads than cores, and torch crawls.
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         process = subprocess.Popen(
-            [sys.executable, "-m", "rlcr", *arguments],
+            [*_RLCR, *arguments],
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -91,6 +91,10 @@ _SHORTLY = (
     "Share of right answers (upwards) against stated confidence. On the dashed diagonal a model is right as "
     "often as it says; below it, it is overconfident."
 )
+_POOLED = (
+    "Drawn are the answers of all tasks together (pooled): what is too sure on one task and not sure enough "
+    "on another cancels out there, but not in the ECE, which is the mean of the tasks' ECEs."
+)
 
 
 # --- reliability ------------------------------------------------------------------------------------
@@ -101,24 +105,26 @@ def reliability(
     scope: Scope,
     *,
     is_row: bool = False,
-    told: Mapping[str, float | None] | None = None,
+    eces: Mapping[str, float | None] | None = None,
 ) -> Figure:
     """One panel a run: accuracy against stated confidence over the histogram of confidences.
 
-    ``told`` are the ECEs of the runs in the table beside it, where those are not of the points: exact ones,
+    ``eces`` are the ECEs of the runs in the table beside it, where those are not of the points: exact ones,
     or averages of tasks.
     """
     having = [(colour, run) for colour, run in enumerate(runs) if set(scope.tasks) & set(run.tasks)]
     panels = tuple(
-        _reliability_panel(run, colour, scope, run.label, (told or {}).get(run.label), is_row)
+        _reliability_panel(run, colour, scope, run.label, (eces or {}).get(run.label), is_row)
         for colour, run in having
     )
     without = [run.label for run in runs if not set(scope.tasks) & set(run.tasks)]
     figure = _reliability_figure(
         f"reliability-{'first' if is_row else scope.name}", scope.title, panels, is_row
     )
-    notes = (f"Not evaluated on this: {'; '.join(without)}.",) if without and not is_row else ()
-    return replace(figure, notes=notes)
+    notes = [f"Not evaluated on this: {'; '.join(without)}."] if without and not is_row else []
+    if is_row and len(scope.tasks) > 1:
+        notes.append(_POOLED)
+    return replace(figure, notes=tuple(notes))
 
 
 def reliability_row(runs: Sequence[EvalRun], scope_list: Sequence[Scope], most: int) -> Figure:
@@ -135,7 +141,8 @@ def reliability_row(runs: Sequence[EvalRun], scope_list: Sequence[Scope], most: 
     )
     figure = _reliability_figure("reliability-first", "Each run and task", panels, True)
     left = len(every) - len(panels)
-    return replace(figure, notes=(f"{left} more are below, task by task.",) if left else ())
+    more = "1 more is" if left == 1 else f"{left} more are"
+    return replace(figure, notes=(f"{more} below, task by task.",) if left else ())
 
 
 def _reliability_figure(name: str, title: str, panels: tuple[Panel, ...], is_row: bool) -> Figure:
@@ -156,7 +163,7 @@ def _all_missing(panels: Sequence[Panel]) -> str:
 
 
 def _reliability_panel(
-    run: EvalRun, colour: int, scope: Scope, title: str, told: float | None, is_row: bool
+    run: EvalRun, colour: int, scope: Scope, title: str, ece: float | None, is_row: bool
 ) -> Panel:
     correct, confidence, _ = run.rows.scored(scope.tasks)
     stated = ~np.isnan(confidence)
@@ -164,7 +171,8 @@ def _reliability_panel(
         x, y = share_axis("stated confidence"), share_axis("accuracy")
         missing = _why_nothing(run, scope, len(correct))
         return Panel(title, x, y, square=True, missing=missing, series=colour)
-    return rated_panel(title, correct[stated], confidence[stated], colour, told, is_row)
+    pooled = ece is not None and len(scope.tasks) > 1
+    return rated_panel(title, correct[stated], confidence[stated], colour, ece, is_row=is_row, pooled=pooled)
 
 
 def rated_panel(
@@ -172,11 +180,19 @@ def rated_panel(
     correct: ArrayLike,
     confidence: ArrayLike,
     colour: int = 0,
-    told: float | None = None,
+    ece: float | None = None,
+    *,
     is_row: bool = False,
+    pooled: bool = False,
 ) -> Panel:
-    """The reliability of answers that all state a confidence, with its numbers."""
-    subtitle = f"ECE {metrics.ece(correct, confidence) if told is None else told:.3f}"
+    """The reliability of answers that all state a confidence, with its numbers.
+
+    Where answers of several tasks are ``pooled``, the points have another ECE than the tasks on average.
+    """
+    drawn = metrics.ece(correct, confidence)
+    subtitle = f"ECE {drawn if ece is None else ece:.3f}"
+    if pooled:
+        subtitle += f" · pooled\N{NO-BREAK SPACE}{drawn:.3f}"
     if not is_row:
         subtitle += f" · AUROC {number_or_na(metrics.auroc(correct, confidence))}"
     subtitle += f" · n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{np.size(correct):,}"

@@ -42,7 +42,7 @@ def count_failed(
             f"{count:,} x {reason}" for reason, count in Counter(reasons.values()).most_common(3)
         )
         notes.append(
-            f"{len(reasons):,} of {len(reasons) + len(rows):,} completions failed and are in no number"
+            f"{len(reasons):,} of {len(reasons) + len(rows):,} completions failed, left out of every number"
             f" ({counts}){retrying(settings)}"
         )
     return len(reasons)
@@ -57,4 +57,4 @@ def count_waiting(folder: Path, rows: RecordColumns) -> str:
         (str(line.get("id")), sample_number(line.get("sample"))) for line in islice(lines, _AT_ONCE)
     }:
         waiting |= part - rows.answered(part)
-    return f"; {len(waiting):,} more are sampled and kept" if waiting else ""
+    return f"; {len(waiting):,} more sampled and kept" if waiting else ""

@@ -106,12 +106,18 @@ def _flat(layers: Sequence[Line | Band], is_share: bool) -> str:
     return ", ".join(f"{label} {value}" for label, value in values.items())
 
 
+_FIRST = (
+    "The sentence above compares the means of the first and of the last tenth of the updates. Rewards of "
+    "trainings whose rewards have other parts cannot be compared."
+)
+
+
 def key_curves(trainings: Sequence[TrainingRun]) -> Figure:
     """What is worth seeing first of trainings that nobody has evaluated yet."""
     every = training(trainings)
     panels = tuple(replace(panel, flat="") for panel in every.panels if panel.title in _KEY_CURVES)
     missing = every.missing or ("" if panels else "none of these was logged")
-    return replace(every, name="training-first", panels=panels, caption="", missing=missing, is_row=True)
+    return replace(every, name="training-first", panels=panels, caption=_FIRST, missing=missing, is_row=True)
 
 
 def _part(name: str) -> tuple[int, str]:

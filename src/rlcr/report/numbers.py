@@ -188,6 +188,8 @@ def _mark_decided(
     numbers: Sequence[int],
 ) -> tuple[tuple[Cell, ...], ...]:
     """The best marked among the runs that did not collapse, where it is decided that it is the best."""
+    if any(pairs.runs[number].unfinished for number in numbers):
+        return tuple(rows)  # numbers of other questions stand beside each other
     alive = [at for at, row in enumerate(rows) if not row[0].mark]
 
     def decided(column: int, best: int, following: int) -> bool:

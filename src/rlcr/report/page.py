@@ -86,6 +86,7 @@ def render(report: Report, *, live: bool = False, number: int = 0) -> str:
         "colours": len(PALETTE),
         "live": live,
         "page": number,
+        "total": report.selection.total,
         "problems": report.selection.problems,
         "samples": report.selection.samples,
     }

@@ -57,7 +57,7 @@ class Pairs:
             return None if found is None else _mirrored(found)
         key = a, b, task
         if key not in self._kept:
-            one, other = self._answers_of(a, task), self._answers_of(b, task)
+            one, other = self.answers_of(a, task), self.answers_of(b, task)
             only = self.common_problems(a, b, task)
             self._kept[key] = metrics.compare_common(one, other, only=only, resamples=self.resamples)
         return self._kept[key]
@@ -77,7 +77,8 @@ class Pairs:
             self._same[key] = _same_problems(self.runs[key[0]], self.runs[key[1]], task)
         return self._same[key]
 
-    def _answers_of(self, number: int, task: str) -> Answers:
+    def answers_of(self, number: int, task: str) -> Answers:
+        """Verdicts, confidences and ids of questions of what a run scored on a task."""
         if (number, task) not in self._answers:
             rows = self.runs[number].rows
             correct, confidence, question = rows.scored([task])

@@ -43,11 +43,13 @@ class EvalRun:
     notes: list[str] = field(default_factory=list)
     unfinished: tuple[int, int] | None = None
     """How many of how many completions there are, while some are missing."""
+    damage: str = ""
+    """Which of its records cannot be read; empty where all can."""
 
     @property
     def warnings(self) -> list[str]:
-        """What its results say makes its numbers doubtful."""
-        return texts_of((self.results or {}).get("warnings"))
+        """What makes its numbers doubtful: records that cannot be read, and what its results say."""
+        return [*filter(None, [self.damage]), *texts_of((self.results or {}).get("warnings"))]
 
     @property
     def method(self) -> str:
@@ -263,7 +265,7 @@ def _read_eval(folder: Path, label: str, reader_of: ReaderOf) -> EvalRun:
             continue
         if not _stale(folder, name, read, records, notes):
             artefacts[name] = read
-    return EvalRun(label, folder, settings, results, rows, artefacts, notes, unfinished)
+    return EvalRun(label, folder, settings, results, rows, artefacts, notes, unfinished, reader.damage())
 
 
 def first_round(settings: Mapping[str, Any]) -> float:

@@ -223,15 +223,22 @@ class RecordReader:
         )
 
     def notes(self) -> list[str]:
-        """What could not be read, or is not there."""
-        name = self.path.name
-        notes = [] if self.path.exists() else [f"no {name}: no figure of its confidences and no samples"]
-        if self.unreadable:
-            notes.append(
-                f"{name}: {self.unreadable:,} lines are damaged (the first is line "
-                f"{self.first_unreadable}); left out, and `rlcr eval … --resume` makes them again"
-            )
-        return [*notes, f"{name} has no record yet"] if not notes and not self._count else notes
+        """What is not there."""
+        if not self.path.exists():
+            return [f"no {self.path.name}: no figure of its confidences and no samples"]
+        return [] if self._count or self.unreadable else [f"{self.path.name} has no record yet"]
+
+    def damage(self) -> str:
+        """What is there and could not be read, in words; empty where all could."""
+        if not self.unreadable:
+            return ""
+        lines, them = "1 line is damaged (", "it"
+        if self.unreadable > 1:
+            lines, them = f"{self.unreadable:,} lines are damaged (the first is ", "them"
+        return (
+            f"{self.path.name}: {lines}line {self.first_unreadable:,}); left out of every number, and "
+            f"`rlcr eval … --resume` makes {them} again"
+        )
 
     def columns(self, samples: float = math.nan) -> tuple[RecordColumns, str]:
         """The records that were read so far, and the hash of what others build on.

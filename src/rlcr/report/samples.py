@@ -260,7 +260,8 @@ def _rule(runs: Sequence[EvalRun], selection: ShownSamples, chooser: _Chooser, w
     shown = len(selection.samples)
     cut_off = f"Of texts longer than {LONGEST:,} characters the middle is left out, with a note in its place."
     if whole and shown == selection.total:
-        return [f"All {shown:,} answers of the runs are here. {cut_off}"]
+        every = "The only answer of the runs is" if shown == 1 else f"All {shown:,} answers of the runs are"
+        return [f"{every} here. {cut_off}"]
     first = f"confidently wrong (wrong with a confidence of at least {CONFIDENT:g}), the most confident first"
     kinds: dict[str, Callable[[EvalRun], np.ndarray]] = {
         first: _confidently_wrong,

@@ -12,18 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlcr.errors import RlcrError
-from rlcr.metrics import Difference
 from rlcr.metrics.tables import Mark, Table
 from rlcr.report import artefacts, columns, curves, learning, numbers, samples
 from rlcr.report.collapse import collapse_of
 from rlcr.report.differences import differences
 from rlcr.report.fields import number_of
-from rlcr.report.headline import apart, exactly, headline, of_trainings
+from rlcr.report.headline import Differ, apart, exactly, headline, of_trainings
 from rlcr.report.naming import joined, without_folders
 from rlcr.report.pairs import Pairs
 from rlcr.report.reading import EvalRun, ReportInput, TrainingRun
 from rlcr.report.shapes import Figure
-from rlcr.report.telling import told_of, trained_of
+from rlcr.report.summaries import result_of, results_on_shared, trained_of
 from rlcr.runs.store import COMPARISON
 
 # So many reliability diagrams of runs and tasks fit one row.
@@ -57,7 +56,7 @@ class Story:
 
     names: Mapping[Path, str] = field(default_factory=dict)
     exact: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    """Run by its name -> metric -> value. These are told instead of the measured ones."""
+    """Run by its name -> metric -> value. These stand for the measured ones."""
     table: Table | None = None
     """The exact numbers, which lead the page."""
     lengths: str = ""
@@ -167,16 +166,24 @@ class _Making:
         having = [n for n, run in enumerate(self.evals) if set(scope.tasks) <= set(run.tasks)]
         if len(having) == 1 and len(self.evals) > 1 and not self.scope:
             return self._apart()
-        told = [told_of(self.evals[n], scope.tasks, self.measured, self.marks) for n in having]
+        results = [result_of(self.evals[n], scope.tasks, self.measured, self.marks) for n in having]
         where = self._where(scope)
         if self.story.exact:
-            told = [replace(run, values=self.story.exact.get(run.label, run.values)) for run in told]
-            return headline(told, exactly(told), where)
+            results = [replace(run, values=self.story.exact.get(run.label, run.values)) for run in results]
+            return headline(results, exactly(results), where)
 
-        def differ(a: int, b: int, metric: str) -> Difference | None:
-            return self.pairs.difference(having[a], having[b], scope.tasks, metric)
+        if len(having) > 1 and any(self.evals[n].unfinished for n in having):
+            results = results_on_shared(self.pairs, having, scope.tasks, self.marks)
+            where += ", on the questions that all of them answered"
 
-        return headline(told, differ, where)
+        def on(tasks: Sequence[str]) -> Differ:
+            return lambda a, b, metric: self.pairs.difference(having[a], having[b], tasks, metric)
+
+        by_task = {task: on([task]) for task in scope.tasks} if len(scope.tasks) > 1 else {}
+        text = headline(results, on(scope.tasks), where, by_task)
+        if others := [run.label for n, run in enumerate(self.evals) if n not in having]:
+            text = f"{text[:-1]}; {joined(others)} {'has' if len(others) == 1 else 'have'} other tasks."
+        return text
 
     def _where(self, scope: curves.Scope) -> str:
         """What the sentence is about, where that is not all there is: some tasks, or what is done so far."""
@@ -198,12 +205,12 @@ class _Making:
         return text[:1].upper() + text[1:]
 
     def _apart(self) -> str:
-        told = [
-            (task, told_of(run, [task], self.measured, self.marks))
+        results = [
+            (task, result_of(run, [task], self.measured, self.marks))
             for run in self.evals
             for task in run.tasks
         ]
-        return apart(told[:_MOST_IN_A_ROW])
+        return apart(results[:_MOST_IN_A_ROW])
 
     def headline(self) -> Section:
         """Reliability in a row, and the table."""
@@ -238,13 +245,13 @@ class _Making:
     def _leading_row(self) -> tuple[Figure, ...]:
         if self.scope:
             at = numbers.METRICS.index("ece")
-            told = {
+            eces = {
                 run.label: self.measured.of(run, self.scope.tasks)[0][at].value
                 for run in self.evals
                 if set(self.scope.tasks) <= set(run.tasks)
             }
-            told |= {label: values.get("ece") for label, values in self.story.exact.items()}
-            figure = curves.reliability(self.evals, self.scope, is_row=True, told=told)
+            eces |= {label: values.get("ece") for label, values in self.story.exact.items()}
+            figure = curves.reliability(self.evals, self.scope, is_row=True, eces=eces)
         else:
             figure = curves.reliability_row(self.evals, self.single, _MOST_IN_A_ROW)
         return (figure,)

@@ -57,7 +57,9 @@ def axis(label: str, values: Sequence[float], *, zero: bool = False, pad: float 
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    if high - low < 1e-9 * max(1.0, abs(high)):
+    if zero and low == high:  # nothing but zeros
+        high = 1.0
+    elif high - low < 1e-9 * max(1.0, abs(high)):
         spread = abs(high) * 0.1 or 0.5
         low, high = low - spread, high + spread
     margin = (high - low) * pad

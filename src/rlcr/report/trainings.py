@@ -33,12 +33,13 @@ def training_warnings(facts: Mapping[str, Any], columns: Mapping[str, Floats]) -
     if (found := taught_updates(columns)) and found[0] < found[1]:
         taught, said = found
         nothing = "NOTHING WAS LEARNED: " if not taught else ""
-        warnings.append(f"{nothing}{taught:,} of {said:,} updates taught anything")
+        warnings.append(f"{nothing}{said - taught:,} of {said:,} updates taught nothing")
     stored = facts.get("warnings")
     for one in stored if isinstance(stored, list) else []:
         number, text = number_of(mapping_of(one).get("update")), mapping_of(one).get("warning")
         if isinstance(text, str):
-            warnings.append(text if math.isnan(number) else f"update {number:,.0f}: {text}")
+            place = "" if math.isnan(number) or text.startswith("update ") else f"update {number:,.0f}: "
+            warnings.append(f"{place}{text}")
     return warnings
 
 

@@ -126,7 +126,8 @@ def from_cells(cells: Any) -> Record:
         record = Record(**{**cells, **{name: tuple(cells[name]) for name in _LISTS if name in cells}})
     except TypeError:
         raise ValueError("not a record of this version of rlcr") from None
-    number = record.confidence is None or type(record.confidence) in (int, float)
+    stated = record.confidence
+    number = stated is None or (type(stated) in (int, float) and 0 <= stated <= 1)
     texts = all(isinstance(text, str) for text in (record.id, record.task, record.reason, record.verifier))
     if not texts or type(record.sample) is not int or not number:
         raise ValueError("not a record of this version of rlcr")

@@ -173,7 +173,7 @@ class Run:
         """How far a run is: completions that are finished, and those that are sampled and wait for more."""
         finished = f"{len(self.done) + len(self.failed):,} of {self.total:,}"
         waiting = {key for key, _ in _keyed_lines(self.folder / UNFINISHED)} - self.done
-        return f"{finished}; {len(waiting):,} more are sampled and kept" if waiting else finished
+        return f"{finished}; {len(waiting):,} more sampled and kept" if waiting else finished
 
     def resume_command(self) -> str:
         """What continues it. A server is asked only if the user names it."""
@@ -334,6 +334,7 @@ def resume_run(folder: Path, settings: dict[str, Any]) -> Run:
     check_same(folder, run.settings, settings)
     again = "dropped: what it was about is asked for again"
     mend(folder / RECORDS, again, _key_of if run.graded else None)
-    mend(folder / UNFINISHED, again)
+    # A reply that is there twice would be taken for one to what follows it.
+    mend(folder / UNFINISHED, again, lambda line: hashlib.blake2b(line, digest_size=16).digest())
     mend(folder / FAILED, again)
     return run

@@ -54,15 +54,25 @@ class RefusedError(Exception):
 
 
 class PassingError(Exception):
-    """A failure that may pass. One that does not may be the fault of the request, if it is ``own``."""
+    """A failure that may pass. One that does not may be the fault of the request, if it is ``own``.
+
+    Where it is ``final``, the same would come again, and be paid for again.
+    """
 
     def __init__(
-        self, reason: str, *, wait: float = 0.0, unreachable: bool = False, own: bool = False
+        self,
+        reason: str,
+        *,
+        wait: float = 0.0,
+        unreachable: bool = False,
+        own: bool = False,
+        final: bool = False,
     ) -> None:
         super().__init__(reason)
         self.wait = wait  # seconds, as the server asked
         self.unreachable = unreachable
         self.own = own
+        self.final = final
 
 
 class GaveUpError(RlcrError):
@@ -81,6 +91,7 @@ class Server:
     timeout: float = 600.0
     attempts: int = 8
     backoff: float = 1.0
+    longest_wait: float = LONGEST_WAIT
 
     def __post_init__(self) -> None:
         if self.attempts < 1 or self.timeout <= 0 or self.backoff < 0:
@@ -134,6 +145,7 @@ class Connection:
         except (httpx2.InvalidURL, ValueError):
             raise _no_base_url(server.url) from None
         self._heard = False  # whether the server has ever answered
+        self._useful = False  # and whether an answer was what was asked for
         self._quiet_until = 0.0  # a long wait that was announced is not announced by every request
 
     async def post(self, path: str, body: dict[str, Any], limit: int) -> object:
@@ -154,7 +166,9 @@ class Connection:
         server, failures = self._server, 0
         while True:
             try:
-                return await call()
+                found = await call()
+                self._useful = True
+                return found
             except PassingError as error:
                 problem = error
             failures += 1
@@ -163,12 +177,15 @@ class Connection:
                 raise RlcrError(
                     f"cannot reach {server.url} ({problem}): is it running, and is the URL right?"
                 )
-            if failures >= server.attempts:
-                reason = f"failed {failures} times, the last time with: {problem}"
-                message = f"{what}: {server.url} {reason}"
+            if problem.final or failures >= server.attempts:
+                often = f"failed {failures} times, the last time with: {problem}"
+                reason = f"failed: {problem}" if problem.final else often
+                doubt = problem.own and not problem.final and not self._useful
+                hint = "; is the URL right? It usually ends in /v1" if doubt else ""
+                message = f"{what}: {server.url} {reason}{hint}"
                 raise GaveUpError(message, reason) if problem.own else RlcrError(message)
             longest = server.backoff * 2 ** min(failures - 1, MOST_DOUBLINGS)
-            wait = min(problem.wait + random.uniform(0, longest), LONGEST_WAIT)
+            wait = min(problem.wait + random.uniform(0, longest), server.longest_wait)
             self._announce(problem, failures, wait)
             await asyncio.sleep(wait)
 
@@ -200,7 +217,7 @@ class Connection:
         self._heard = True
         if 200 <= status < 300:
             if len(self._key) >= _LONG_KEY and self._key.encode() in data:
-                raise PassingError("the reply repeats the API key", own=True)
+                raise PassingError("the reply repeats the API key", own=True, final=True)
             return _json(data)
         if 300 <= status < 400:
             raise RefusedError(status, self._redirected(headers.get("location", "")))
@@ -230,8 +247,8 @@ class Connection:
                 parts.append(part)
                 size += len(part)
                 if size > most and good:
-                    told = f"{most / 2**20:.3g} MB, more than was asked for"
-                    raise PassingError(f"the reply is longer than {told}", own=True)
+                    bound = f"{most / 2**20:.3g} MB, more than was asked for"
+                    raise PassingError(f"the reply is longer than {bound}", own=True)
                 if size > most:
                     break
             _drop_if_more_came(response)

@@ -36,6 +36,7 @@ from rlcr.prompts import ChatTokenizer, opens_think
 from rlcr.sample import CannotContinue, Completion, Failure, Refused, Request, Sampling, wire
 from rlcr.sample.connection import (
     CHAT,
+    LONGEST_WAIT,
     MODELS,
     TEXT,
     Connection,
@@ -134,7 +135,8 @@ class EndpointSampler:
 
     At most ``concurrency`` requests are under way. ``timeout``, in seconds, is for one call with all its
     samples. A request is tried at most ``attempts`` times.
-    ``backoff`` is the longest wait in seconds after a first failure; it doubles with each.
+    ``backoff`` is the longest wait in seconds after a first failure; it doubles with each. No wait is longer
+    than ``longest_wait``, whatever the server asks for.
 
     ``chat_template`` are arguments for the server's template, in chat mode: vLLM, SGLang and llama.cpp take
     them.
@@ -153,6 +155,7 @@ class EndpointSampler:
         timeout: float = 600.0,
         attempts: int = 8,
         backoff: float = 1.0,
+        longest_wait: float = LONGEST_WAIT,
         chat_template: Mapping[str, Any] | None = None,
     ) -> None:
         if mode not in MODES:
@@ -160,7 +163,7 @@ class EndpointSampler:
         if concurrency < 1:
             raise RlcrError("concurrency must be at least 1")
         import_http()
-        self._server = Server(base_url.rstrip("/"), timeout, attempts, backoff)
+        self._server = Server(base_url.rstrip("/"), timeout, attempts, backoff, longest_wait)
         self._tokenizer = tokenizer
         self._concurrency = concurrency
         self._chat = mode == "chat" or (mode == "auto" and tokenizer is None)
@@ -326,7 +329,7 @@ def _only_model(server: Server) -> str:
             try:
                 return wire.model_names(await connection.get(MODELS))
             except wire.BrokenReplyError as error:
-                raise PassingError(str(error)) from None
+                raise PassingError(str(error), own=True) from None
 
         try:
             names = loop.run(connection.retrying("the list of models", call))

@@ -68,7 +68,8 @@ class Access:
 
     Of a server: ``mode`` chat leaves the chat template to the server, completion sends text rendered with
     that of ``tokenizer`` (a folder or hub id), which is how a response can be continued on any server;
-    ``concurrency`` requests at once; ``timeout`` in seconds for each. Of a local model: ``device`` and
+    ``concurrency`` requests at once; ``timeout`` in seconds for each; ``impatient`` where someone waits for
+    the answer: few attempts, seconds between them. Of a local model: ``device`` and
     ``dtype``. Of both: ``chat_template``, arguments of it.
     """
 
@@ -79,11 +80,15 @@ class Access:
     device: str | None = None
     dtype: str | None = None
     chat_template: Mapping[str, Argument] | None = None
+    impatient: bool | None = None
 
     def given(self) -> dict[str, Any]:
         """What is not left to the default."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
+
+#: Of those who are impatient.
+_ATTEMPTS, _LONGEST_WAIT = 3, 5.0
 
 _LOCAL, _ANY = ("device", "dtype"), ("chat_template",)
 
@@ -144,6 +149,7 @@ def _open_server(model: str, access: Access) -> Sampler:
             "chat_template: completion mode renders with --tokenizer's template: give --tokenizer"
         )
     url, _, name = model.partition("#")
+    patience = {"attempts": _ATTEMPTS, "longest_wait": _LONGEST_WAIT} if access.impatient else {}
     return EndpointSampler(
         url,
         name or None,
@@ -152,6 +158,7 @@ def _open_server(model: str, access: Access) -> Sampler:
         concurrency=16 if access.concurrency is None else access.concurrency,
         timeout=600.0 if access.timeout is None else access.timeout,
         chat_template=access.chat_template,
+        **patience,
     )
 
 

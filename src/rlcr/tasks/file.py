@@ -10,7 +10,7 @@ names a column with the options, or a column for each, ``A,B,C,D``; what a gold 
 answer, for `rlcr warm-up`. ``instruction`` is the line added to every question. All other columns are kept as
 extras, by which metrics can be split.
 
-Every row is checked: its gold is one of its options and passes its own verifier. All faults are told at once.
+Every row is checked: its gold is one of its options and passes its own verifier. All faults are said at once.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ from rlcr.training.teaching import counts, outcome
 
 #: How the name of a model on the hub looks.
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+#: Some old ones have no owner: gpt2.
+_OLD_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
 def write_card(
@@ -34,7 +36,7 @@ def write_card(
     header = yaml.safe_dump(
         {
             # The hub refuses what is not one of its models, such as a folder.
-            **({"base_model": recipe.model} if _is_on_hub(recipe.model) else {}),
+            **({"base_model": recipe.model} if is_on_hub(recipe.model) else {}),
             "library_name": "transformers",
             "tags": ["rlcr", "grpo", "calibration"],
         },
@@ -59,8 +61,10 @@ def write_card(
     write_whole(folder / "README.md", "\n".join(section for section in sections if section))
 
 
-def _is_on_hub(model: str) -> bool:
-    return bool(HUB_NAME.fullmatch(model)) and not Path(model).exists()
+def is_on_hub(model: str) -> bool:
+    """Whether a model that was loaded by this name came from the hub."""
+    named = HUB_NAME.fullmatch(model) or _OLD_NAME.fullmatch(model)
+    return bool(named) and not Path(model).exists()
 
 
 def _taught(updates: Sequence[Mapping[str, Any]]) -> str:

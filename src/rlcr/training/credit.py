@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -103,8 +104,13 @@ def token_credit(
 
 @lru_cache(maxsize=1)
 def number_tokens(tokenizer: Any) -> Mapping[str, int]:
-    """The tokens that are digits with at most one point between them, by their text."""
-    return {text: token for text, token in tokenizer.get_vocab().items() if _NUMBER.fullmatch(text)}
+    """The tokens that are digits with at most one point between them, by their text, ordered by their ids.
+
+    A vocabulary has another order each time it is read, and sums over it then other last digits: a resumed
+    run would not end in the same weights.
+    """
+    vocabulary = sorted(tokenizer.get_vocab().items(), key=itemgetter(1))
+    return {text: token for text, token in vocabulary if _NUMBER.fullmatch(text)}
 
 
 def confidence_choice(

@@ -3,8 +3,9 @@
 ``updates.jsonl`` in the run's folder has one JSON object a line. :func:`measure_update` gives what the
 rollouts tell; the trainer adds what only it knows (update, epoch, seconds, lr, loss, grad_norm, entropy,
 entropy_bonus, kl, how far sampler and trainer are apart (:mod:`rlcr.training.mismatch`), and learned_from:
-the completions with an advantage, without which nothing was taught; and refilled_groups: how many groups
-made room for others, so that the numbers below are of what was learned from, not of a fair draw of problems).
+the completions with an advantage, replayed ones included, without which nothing was taught; and
+refilled_groups: how many groups made room for others, so that the numbers below are of what was learned from,
+not of a fair draw of problems).
 
 Differs from evaluation: completions are sampled at the training temperature and read strictly, and there
 are no intervals. Values of one update are noisy, and the trend over many is what counts.

@@ -25,7 +25,7 @@ from rlcr.errors import RlcrError
 from rlcr.prompts.template import set_arguments
 from rlcr.runs.differences import check_same
 from rlcr.runs.lines import read_object, write_object
-from rlcr.runs.store import locked
+from rlcr.runs.store import LOCK, locked
 from rlcr.runs.versions import run_facts
 from rlcr.sample.loading import load, load_tokenizer
 from rlcr.tasks import TASKS, TaskSet
@@ -63,7 +63,7 @@ from rlcr.training.recipes.checks import (
 )
 from rlcr.training.recipes.settings import Recipe, Vllm
 from rlcr.training.rollouts import ROLLOUTS, Rollout, RolloutLog
-from rlcr.training.saving import BEST, MODEL, lora_config, save_model, whole_weights
+from rlcr.training.saving import BEST, MODEL, check_targets, lora_config, save_model, whole_weights
 from rlcr.training.teaching import TRAINING_ADVICE, counts, note, outcome, warnings_until
 from rlcr.training.warm_up import warmed_start
 from rlcr.verify import Verifier
@@ -143,7 +143,12 @@ def train_run(
                 _open_folder(out, settings, data, resume)
         start = warmed_start(resolved, out, data_dir=data_dir)
         checkpoint = last_whole(out / CHECKPOINTS) if resume else None
-        return _train(resolved, start, out, args, task_set, held_out, data, tokenizer, checkpoint, own)
+        try:
+            return _train(resolved, start, out, args, task_set, held_out, data, tokenizer, checkpoint, own)
+        except RlcrError:
+            if state.is_main_process and not resume:
+                _leave_as_found(out)
+            raise
 
 
 def _train(
@@ -163,6 +168,7 @@ def _train(
     # Trained weights stay in float32, where small steps do not round away; GPUs compute in bfloat16.
     dtype = "float32" if recipe.dtype == "auto" else recipe.dtype
     model, _ = load(start, device="cpu", dtype=dtype)
+    check_targets(recipe.lora, model)
     if recipe.attn_implementation:
         use_attention(model, recipe.attn_implementation)
     check_positions(recipe, model, data, held_out_set, tokenizer)
@@ -248,6 +254,12 @@ def _open_folder(out: Path, settings: dict[str, Any], data: PreparedData, resume
         write_object(path, facts)
         return
     _check_same(out, settings)
+
+
+def _leave_as_found(out: Path) -> None:
+    """Forget a run that was refused before anything came of it: its folder is that of the next try."""
+    if {path.name for path in out.iterdir()} <= {TRAINING, LOCK}:
+        (out / TRAINING).unlink(missing_ok=True)
 
 
 def _check_same(out: Path, settings: dict[str, Any], but: Sequence[str] = ()) -> None:

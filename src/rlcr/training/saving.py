@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from rlcr.errors import RlcrError
 from rlcr.evaluate.methods import METHOD_FILE, PROMPT_FILE
 from rlcr.prompts import Prompt
 from rlcr.training.checkpoint import saving
@@ -60,6 +62,17 @@ def save_model(
 def whole_weights(trainer: Any) -> Any:
     """The weights of a trained model, gathered by all processes where each holds a part: all must call it."""
     return trainer.accelerator.get_state_dict(trainer.model_wrapped)
+
+
+def check_targets(lora: Lora | None, model: Any) -> None:
+    """Raise if adapters would have no place in a model: a pattern may name layers that another one has."""
+    if lora is None or not isinstance(lora.targets, str) or lora.targets == "all-linear":
+        return
+    if not any(re.fullmatch(lora.targets, name) for name, _ in model.named_modules()):
+        raise RlcrError(
+            f"lora.targets: {lora.targets} matches nothing in this model, which has other layers; set"
+            " lora.targets=all-linear"
+        )
 
 
 def lora_config(lora: Lora | None) -> Any:

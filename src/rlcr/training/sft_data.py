@@ -51,7 +51,7 @@ EXPERT_TEMPERATURE = 0.7
 
 _PACKAGES = ("rlcr", "torch", "transformers", "httpx2")
 
-#: Told of each reply: the stage, how many of it are there, and how many there will be as far as is known.
+#: Gets each reply: the stage, how many of it are there, and how many there will be as far as is known.
 Watch = Callable[[str, int, int], None]
 
 

@@ -60,7 +60,7 @@ class SharedSampler:
     def sample(self, requests: Iterable[Request], sampling: Sampling) -> Generator[Completion, None, None]:
         """Yield the completions of all processes, once the last one is done."""
         asked = list(requests)
-        _tell(_Ask(asked, sampling))
+        _share(_Ask(asked, sampling))
         parts = self._answer(asked, sampling)
         for part in parts:
             yield from part.completions
@@ -75,16 +75,16 @@ class SharedSampler:
         try:
             yield
         except Exception as error:
-            _tell(_End(str(error) if isinstance(error, RlcrError) else named(error)))
+            _share(_End(str(error) if isinstance(error, RlcrError) else named(error)))
             raise
-        _tell(_End())
+        _share(_End())
 
     def follow(self) -> None:
         """In the other processes: answer what the first one asks."""
-        while isinstance(told := _tell(None), _Ask):
-            self._answer(told.requests, told.sampling, leads=False)
-        if told.problem:
-            raise RlcrError(f"the held-out evaluation failed: {told.problem}")
+        while isinstance(message := _share(None), _Ask):
+            self._answer(message.requests, message.sampling, leads=False)
+        if message.problem:
+            raise RlcrError(f"the held-out evaluation failed: {message.problem}")
 
     def _answer(self, requests: Sequence[Request], sampling: Sampling, *, leads: bool = True) -> list[_Part]:
         """The parts of all processes."""
@@ -102,14 +102,14 @@ class SharedSampler:
             completions.extend(self._own.sample(requests, sampling))
         except Refused as error:
             refused = (str(error), error.failures, error.certain)
-        except Exception as error:  # told to all, and raised by the first process
+        except Exception as error:  # sent to all, and raised by the first process
             problem = str(error) if isinstance(error, RlcrError) else named(error)
         self.written += len(completions)
         return _Part(completions, refused, problem)
 
 
-def _tell(what: _Ask | _End | None) -> Any:
+def _share(what: _Ask | _End | None) -> Any:
     """What the first process has to say, in all of them."""
-    told = [what]
-    broadcast_object_list(told, from_process=0)
-    return told[0]
+    message = [what]
+    broadcast_object_list(message, from_process=0)
+    return message[0]

@@ -81,6 +81,6 @@ def note(run: Path, **facts: Any) -> None:
 
 
 def warnings_until(run: Path, update: int) -> list[dict[str, Any]]:
-    """The warnings that a run noted up to an update, which is where it is taken up."""
+    """The warnings that a run noted up to an update, which is where it is resumed."""
     stored = read_object(run / TRAINING, TRAINING_ADVICE).get("warnings", [])
     return [warning for warning in stored if warning["update"] <= update]

@@ -54,7 +54,7 @@ from rlcr.verify import Grading, Verifier
 _AS_TEXT = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
 
 
-#: Told the number of an update and its completions, of all processes, before anything is learned from them.
+#: Gets the number of an update and its completions, of all processes, before anything is learned from them.
 Examiner = Callable[[int, list[Rollout]], None]
 
 #: Samples a batch: yields its completions as they are finished, in any order.
@@ -138,7 +138,7 @@ class Updated:
 
     rollouts: list[Rollout]
     taught: int
-    """Completions of this process that have an advantage on a token that counts."""
+    """Completions of this process with an advantage on a token that counts, replayed ones included."""
     loss: torch.Tensor
     bonus: Bonus
     learned: list[Sums]
@@ -161,10 +161,10 @@ def update(learner: Learner, batch: Batch, bonus: Bonus) -> Updated:
     scored, refilled = refill(scored, learner.pool, sample_more, times=recipe.refill, seed=recipe.seed)
     # Advantage of a token: the parts of the reward that act on it, each minus its mean in the group.
     samples = credit(learner, scored)
-    taught = sum(sample.teaches for sample in samples)
     # Confidences of earlier completions, whose verdicts are known, are learned once more.
     again = learner.replay.draw(batch.update, group=recipe.prompts)
     learner.replay.keep(samples)
+    taught = sum(sample.teaches for sample in samples + again)
     # Weight of a token: 1 / number of tokens that count in the whole update.
     samples = weigh(learner, samples + again)
     passes = cut(learner, samples, everything=bool(bonus.token or learner.recipe.kl))

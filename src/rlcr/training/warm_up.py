@@ -188,7 +188,7 @@ def _plan(resolved: Resolved, out: Path, device: str, processes: int, data_dir: 
         micro_batch=math.gcd(max(1, warm.batch // processes), recipe.micro_batch),
         max_tokens=recipe.max_prompt_tokens + recipe.max_completion_tokens,
         seed=recipe.seed,
-        lora_rank=recipe.lora.rank if recipe.lora else None,
+        lora_rank=recipe.lora.rank if recipe.lora and not warm.all_weights else None,
         max_completion_tokens=recipe.max_completion_tokens,
         save_every=SAVE_EVERY,
     )
@@ -310,7 +310,7 @@ def _teach(plan: _Plan, say: Say, callbacks: Sequence[Any]) -> None:
     data = sft.make_examples(
         lines, plan.model, plan.tokenizer, training.max_tokens, training.max_completion_tokens
     )
-    long = f" ({len(data[1]):,} more are too long)" if data[1] else ""
+    long = f" ({len(data[1]):,} more too long)" if data[1] else ""
     say(f"training on {len(data[0]):,} responses {SOURCES[plan.source]}{long}")
     cut = {"micro_batch": training.micro_batch, "data_sha256": file_sha256([out / SFT])}
     sft.fit(

@@ -23,7 +23,7 @@ from rlcr.verify.gym import verify_gym
 from rlcr.verify.judge import Message, make_judge
 from rlcr.verify.math import verify_math
 from rlcr.verify.paper import verify_paper
-from rlcr.verify.verdict import CORRECT, WRONG, Verdict, Verifier, of_responses
+from rlcr.verify.verdict import CORRECT, WRONG, BadProblem, Verdict, Verifier, of_responses
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ VERIFIERS: dict[str, Verifier] = {
 }
 PAPER_VERIFIERS: dict[str, Verifier] = VERIFIERS | {"exact": verify_paper, "math": verify_paper}
 
+_PLAIN = ("exact", "math", "choice")
+
 _GRADINGS: dict[str, dict[str, Verifier]] = {"strict": VERIFIERS, "paper": PAPER_VERIFIERS}
 
 __all__ = [
@@ -44,10 +46,12 @@ __all__ = [
     "PAPER_VERIFIERS",
     "VERIFIERS",
     "WRONG",
+    "BadProblem",
     "Grading",
     "Message",
     "Verdict",
     "Verifier",
+    "get_plain_verifier",
     "get_verifier",
     "is_wrapped",
     "make_judge",
@@ -64,6 +68,24 @@ def get_verifier(name: str, grading: Grading = "strict") -> Verifier:
     if name not in verifiers:
         raise RlcrError(f"unknown verifier {name!r}: {nearest(name, list(verifiers))}")
     return verifiers[name]
+
+
+def get_plain_verifier(name: str, use: str) -> Verifier:
+    """A verifier that needs nothing of a problem but golds and choices, for a ``use`` that has no more.
+
+    >>> get_plain_verifier("gym", "for a service")
+    Traceback (most recent call last):
+    rlcr.errors.RlcrError: the verifier gym is not for a service: its problems carry the data to score them \
+with; choose exact, math or choice
+    """
+    if name == "gym":
+        raise RlcrError(
+            f"the verifier gym is not {use}: its problems carry the data to score them with;"
+            f" choose {', '.join(_PLAIN[:-1])} or {_PLAIN[-1]}"
+        )
+    if name not in _PLAIN:
+        raise RlcrError(f"unknown verifier {name!r}: {nearest(name, list(_PLAIN))}")
+    return VERIFIERS[name]
 
 
 def verify(

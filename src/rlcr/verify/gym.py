@@ -36,7 +36,7 @@ from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.verify._pool import WorkerPool
 from rlcr.verify._process import WorkerCrashed, WorkerLost, WorkerStopped
-from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
+from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, BadProblem, Verdict
 
 #: Seconds of computing for one score.
 TIME_LIMIT = 5.0
@@ -52,7 +52,7 @@ def _is_whole(value: Any) -> bool:
 
 
 #: In the extras: where the problem is from.
-_ORIGIN: dict[str, tuple[Callable[[Any], bool], str]] = {
+ORIGIN: dict[str, tuple[Callable[[Any], bool], str]] = {
     "dataset": (lambda value: isinstance(value, str), "a text"),
     "settings": (lambda value: isinstance(value, dict), "an object"),
     "seed": (_is_whole, "a whole number"),
@@ -93,16 +93,15 @@ def make_problems(dataset: str, settings: dict[str, Any], seed: int, size: int) 
 def require_origin(problem: Problem) -> None:
     """Raise unless a problem says which dataset, settings, seed, size and index it is from."""
     rebuild = "build it again with `rlcr tasks build gym`"
-    for name, (fits, expected) in _ORIGIN.items():
+    name_of_it = f"{problem.id}: " if problem.id else ""
+    for name, (fits, expected) in ORIGIN.items():
         if name not in problem.extras:
-            raise RlcrError(
-                f"{problem.id}: not a problem of the gym task, its extras lack {name!r}: {rebuild} "
+            raise BadProblem(
+                f"{name_of_it}not a problem of the gym task, its extras lack {name!r}: {rebuild} "
                 "(older versions did not write the seed)"
             )
         if not fits(value := problem.extras[name]):
-            raise RlcrError(
-                f"{problem.id}: extras: {name} must be {expected}, found {value!r:.60}: {rebuild}"
-            )
+            raise BadProblem(f"{name_of_it}extras: {name} must be {expected}, found {value!r:.60}: {rebuild}")
 
 
 def _faults(problems: Sequence[Problem]) -> list[str]:
@@ -129,7 +128,7 @@ def _fault(content: dict[str, Any]) -> str:
 def _content(problem: Problem) -> dict[str, Any]:
     """All that the library reads of a problem, and where it says it is from."""
     require_origin(problem)
-    origin = {name: problem.extras[name] for name in _ORIGIN}
+    origin = {name: problem.extras[name] for name in ORIGIN}
     # A second gold would never be read; problems that reasoning-gym makes have one.
     gold = problem.gold[0] if len(problem.gold) == 1 else list(problem.gold)
     return {
@@ -141,7 +140,7 @@ def _digest(content: dict[str, Any]) -> bytes:
     try:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
     except (TypeError, ValueError, RecursionError) as error:
-        raise RlcrError(f"gym {content['dataset']}: the problem is not plain JSON: {error}") from error
+        raise BadProblem(f"gym {content['dataset']}: the problem is not plain JSON: {error}") from error
 
 
 def _verify(problem: Problem, fault: str, answer: str | None, limit: float) -> Verdict:
@@ -186,5 +185,5 @@ def _ask(job: dict[str, Any], limit: float | None) -> dict[str, Any]:
         raise RlcrError('the gym tasks need reasoning-gym: pip install "rlcr[gym]"')
     reply = POOL.ask(job, limit)
     if "error" in reply:
-        raise RlcrError(reply["error"])
+        raise BadProblem(reply["error"])
     return reply

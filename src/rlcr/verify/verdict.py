@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rlcr.errors import RlcrError
 from rlcr.problem import Problem
 from rlcr.response import Response
 
@@ -13,6 +14,10 @@ Outcome = Literal["correct", "wrong", "unscorable"]
 
 #: More unscorable answers than this share are not left to a column of counts: something is broken.
 UNSCORABLE_SHARE = 0.02
+
+
+class BadProblem(RlcrError):
+    """A problem lacks what its verifier needs of it: the fault of that one, not of the settings."""
 
 
 @dataclass(frozen=True, slots=True)

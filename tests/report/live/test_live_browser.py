@@ -12,6 +12,7 @@ from tests.report.hostile import NASTY
 from tests.report.live.views import append, killed_in_a_line, resume, state, viewed, wait_for
 from tests.report.run_folders import problem, record, simulated_run, simulated_training, write_run
 
+from rlcr.report.live import watching
 from rlcr.report.live.server import ViewServer
 
 pytest.importorskip("selenium", reason="no browser tests without selenium")
@@ -42,6 +43,9 @@ class Shown:
 
     def text(self, selector: str) -> str:
         return self.texts(selector)[0]
+
+    def is_displayed(self, selector: str) -> bool:
+        return self.run("return document.querySelector(arguments[0]).offsetParent !== null", selector)
 
     def choose(self, name: str, value: str) -> None:
         change = "const e = document.getElementById('f-' + arguments[0]); e.value = arguments[1]; e.dispatchEvent(new Event('change', {bubbles: true}))"
@@ -126,6 +130,56 @@ def test_it_is_loaded_once_and_survives_the_death_of_the_writer(browser: Any, tm
         shown.wait(lambda: shown.text("#count") == "6 of 6 answers")
         assert "t · q5" in shown.text(".card .where")
         assert shown.complaints() == []
+
+
+def test_what_lags_behind_the_answers_says_so(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_LEAST_REST", 6.0)  # as of a run whose page takes two seconds to make
+    asked = [problem(f"q{n}", f"What is {n}?", str(n)) for n in range(6)]
+    folder = write_run(tmp_path / "run", [record("q0", "t")], asked, results=False)
+    with viewed(folder) as server:
+        shown = Shown(browser, server)
+        assert shown.text(".live").startswith("Live: 1 answer, last change")
+        assert "1 evaluation, 1 answer ·" in shown.text(".lede")
+        assert not shown.is_displayed(".earlier")
+        append(folder, [record(f"q{n}", "t") for n in range(1, 5)])
+        shown.wait(lambda: "5 answers" in shown.text(".live"))
+        shown.wait(lambda: shown.text("#count") == "5 of 5 answers")
+        assert (
+            shown.text(".earlier")
+            == "Headline, tables and figures rest on 1 answer and are being computed again."
+        )
+        assert shown.is_displayed(".earlier")
+        assert "1 answer ·" in shown.text(".lede")
+        shown.wait(lambda: not shown.is_displayed(".earlier"))
+        assert "5 answers ·" in shown.text(".lede")
+        # A damaged line is told of at the top.
+        with open(folder / "records.jsonl", "a") as file:
+            file.write("{}\n")
+        shown.wait(lambda: "1 line is damaged (line 6)" in " ".join(shown.texts(".hero .warnings summary")))
+        assert shown.complaints() == []
+
+
+def test_links_into_a_run_that_is_being_read(browser: Any, tmp_path: Path) -> None:
+    """Its first page knows no task yet: what a link names is looked for again once all is read."""
+    folder = simulated_run(tmp_path / "run", "rlcr", {"gsm8k": 40, "trivia": 30})
+    with viewed(folder, idle=2) as server:
+        shown = Shown(browser, server, "#answers?task=trivia&run=nosuch")
+        shown.wait(lambda: shown.text("#count") == "30 of 70 answers")
+        assert shown.text("#left-out").startswith("Of the link, run “nosuch” is not known here")
+        assert shown.run("return location.hash") == "#answers?task=trivia"
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True},
+    )
+    top = "return document.querySelector('.card').getBoundingClientRect().top / innerHeight"
+    with viewed(folder, idle=2) as server:
+        shown = Shown(browser, server, "#answer?run=run&task=trivia&id=trivia%2F00007&sample=0")
+        shown.wait(lambda: "trivia/00007" in shown.text(".card .where"))
+        shown.wait(lambda: shown.run("return document.querySelectorAll('main > section').length") > 3)
+        time.sleep(0.5)
+        assert 0 < shown.run(top) < 0.3
 
 
 def test_a_training_and_two_runs(browser: Any, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any
 
 from rlcr.report.live.server import ViewServer
@@ -22,17 +22,19 @@ HANGS = 300
 
 
 @contextmanager
-def viewed(*folders: Path) -> Iterator[ViewServer]:
-    """Serve some runs, as `rlcr view` does."""
+def viewed(*folders: Path, idle: float = 0) -> Iterator[ViewServer]:
+    """Serve some runs, as `rlcr view` does; they are followed after some ``idle`` seconds."""
     watched = Watched(folders)
     with ViewServer(watched, 0) as server:
-        watched.start()
+        start = Timer(idle, watched.start)
+        start.start()
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
             yield server
         finally:
             server.shutdown()
+            start.join()
             watched.stop()
             thread.join()
 

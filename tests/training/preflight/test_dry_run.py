@@ -178,6 +178,11 @@ def test_packages_that_are_missing_here_are_named() -> None:
     assert "whether it runs: trackio is not installed here" in found.unknown
 
 
+def test_code_of_the_users_own_is_not_run_and_it_says_so() -> None:
+    found = dry_run(load_recipe("smollm2-rlcr", {"verifier": "no_such_module:right"}))
+    assert found.unknown[-1].startswith("what no_such_module:right says: your own code is not run here")
+
+
 @pytest.mark.parametrize(
     ("model", "published"),
     [("Qwen/Qwen2.5-7B", 7.62e9), ("Qwen/Qwen3-8B", 8.19e9), ("allenai/OLMo-2-1124-7B-Instruct", 7.30e9),
@@ -226,7 +231,7 @@ def test_a_tokenizer_in_the_hubs_cache_is_found(tmp_path: Path) -> None:
 
 def test_the_command_neither_loads_nor_writes(tmp_path: Path) -> None:
     code = (
-        "import sys; from rlcr.cli import app; app(sys.argv[1:], standalone_mode=False);"
+        "import sys; from rlcr.cli.commands import app; app(sys.argv[1:], standalone_mode=False);"
         " assert 'torch' not in sys.modules"
     )
     out = tmp_path / "run"

@@ -86,6 +86,13 @@ def test_what_cannot_be_done_is_refused(
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("sampler", ["vllm", "transformers"])
+def test_samplers_that_gather_weights_go_with_sharding(sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in FSDP2.items():
+        monkeypatch.setenv(key, value)
+    check_launch(load_recipe("hotpotqa-rlcr", WHOLE | {"sampler": sampler}).recipe)
+
+
 @pytest.fixture
 def offloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A configuration of DeepSpeed's own that offloads, with more in it, and a release of DeepSpeed."""

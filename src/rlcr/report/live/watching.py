@@ -53,7 +53,9 @@ class Watched:
         written = [time_ns for *_, time_ns in self._seen.values()]
         self._news = max([*written, *(_written(path) for path in self._readers)], default=0) / 1e9
         self._pages = 0
+        # What the page is being made of, and what the one that is shown was made of.
         self._made_of: tuple[int, _Sight] | None = None
+        self._shown: tuple[int, _Sight] | None = None
         self._page = self._made(_without_numbers(self._inputs), self._pages)
         self.answers = Answers(lambda: self._shelf, self._problems_of)
         self._threads = [Thread(target=run, daemon=True) for run in (self._follow, self._keep_making)]
@@ -87,6 +89,7 @@ class Watched:
             "page": self._pages,
             "answers": int(self._shelf.starts[-1]),
             "reading": None if self._pages else done / max(1, total),
+            "behind": self._shown != (self._shelf.version, self._seen),
             "quiet": round(time.time() - self._news, 1),
             "error": self._error,
         }
@@ -159,7 +162,7 @@ class Watched:
             with self._changed:
                 if not self._changed.wait_for(self._is_old, timeout=1.0):
                     continue
-                self._made_of = self._shelf.version, self._seen
+                made_of = self._made_of = self._shelf.version, self._seen
             started = time.thread_time()
             try:
                 inputs = read_runs(self._folders, reader_of=self._reader_of)
@@ -169,7 +172,7 @@ class Watched:
                 self._error = str(error)
             else:
                 before = [run.folder for run in self._inputs.evals]
-                self._inputs, self._page, self._pages = inputs, page, self._pages + 1
+                self._inputs, self._page, self._pages, self._shown = inputs, page, self._pages + 1, made_of
                 if before != [run.folder for run in inputs.evals]:
                     self._publish(inputs.evals)  # a training has begun to evaluate a later update
             self._stopped.wait(max(_LEAST_REST, _REST * (time.thread_time() - started)))
@@ -189,7 +192,8 @@ class Watched:
 def _without_numbers(inputs: ReportInput) -> ReportInput:
     """The same runs with nothing in them: a page that is there at once, while the first one is made."""
     nothing, _ = RecordReader(Path()).columns()
-    evals = [replace(run, results=None, rows=nothing, artefacts={}, notes=[]) for run in inputs.evals]
+    nothing_of = {"results": None, "rows": nothing, "artefacts": {}, "notes": [], "damage": ""}
+    evals = [replace(run, **nothing_of) for run in inputs.evals]
     return ReportInput(evals, [])
 
 

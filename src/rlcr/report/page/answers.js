@@ -18,6 +18,8 @@
   };
   let found = [], page = 0;
   let opened = null;  // one question or one answer: { view, find, title }
+  let isArriving = false;  // what was opened is not in view yet
+  let isEarly = data.live && data.page === 0;  // a server's first page, which does not know the tasks yet
 
   // --- filters -------------------------------------------------------------------------------------
   const bound = (name) => {
@@ -29,11 +31,13 @@
     ...Object.fromEntries(CHECKS.map((name) => [name, field(name).checked])),
     ...Object.fromEntries(NUMBERS.map((name) => [name, bound(name)])),
   });
+  const isFiltered = () => {
+    const values = filters();
+    return Object.keys(BEGINNING).some((name) => !["sort", "view"].includes(name) && values[name] !== BEGINNING[name]);
+  };
   const setFilters = (values) => {
     for (const name of CHECKS) field(name).checked = values[name];
     for (const name of [...WORDS, ...NUMBERS]) field(name).value = values[name];
-    // A run or a task that the page does not have leaves a select without a choice.
-    for (const name of WORDS) if (field(name).value === "") field(name).value = BEGINNING[name];
   };
 
   // --- addresses -----------------------------------------------------------------------------------
@@ -54,20 +58,40 @@
   };
   const keepAddress = () => history.replaceState(null, "", addressOf.list());
 
+  // What one field of an address says; undefined where it is nothing that this page knows.
+  const readField = (name, text) => {
+    if (CHECKS.includes(name)) return ["yes", "no"].includes(text) ? text === "yes" : undefined;
+    if (NUMBERS.includes(name)) return text.trim() && text >= 0 && text <= 100 ? Number(text) : undefined;
+    if (name === "page") return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : undefined;
+    if (name === "find") return text;
+    return WORDS.includes(name) && [...field(name).options].some((option) => option.value === text) ? text : undefined;
+  };
+  let leftOut = [];
+  const tellLeftOut = (fields) => {
+    leftOut = fields;
+    const said = fields.map(([name, text]) => `${name} “${text.length > 60 ? `${text.slice(0, 60)}…` : text}”`);
+    const verb = said.length === 1 ? "is not known here and was" : "are not known here and were";
+    byId("left-out").hidden = !said.length;
+    byId("left-out").textContent = said.length ? `Of the link, ${said.join(", ")} ${verb} left out.` : "";
+  };
+
   const follow = () => {
     const [kind, text] = location.hash.slice(1).split(/\?(.*)/s);
     if (!["answers", "question", "answer"].includes(kind)) return false;
     const values = new URLSearchParams(text || "");
     const get = (name) => values.get(name) || "";
     opened = null;
+    tellLeftOut([]);
     if (kind === "answers" && text) {
-      const given = (name, read) => (values.has(name) ? read(get(name)) : BEGINNING[name]);
-      setFilters({
-        ...Object.fromEntries(WORDS.map((name) => [name, given(name, String)])),
-        ...Object.fromEntries(CHECKS.map((name) => [name, given(name, (word) => word !== "no")])),
-        ...Object.fromEntries(NUMBERS.map((name) => [name, given(name, Number)])),
-      });
-      page = Math.max(0, (parseInt(get("page"), 10) || 1) - 1);
+      const fields = [...values].map(([name, word]) => [name, word, readField(name, word)]);
+      const known = Object.fromEntries(fields.filter(([, , value]) => value !== undefined).map(([name, , value]) => [name, value]));
+      const { page: number = 1, ...wanted } = known, unknown = fields.filter(([, , value]) => value === undefined);
+      setFilters({ ...BEGINNING, ...wanted });
+      page = number - 1;
+      if (unknown.length && !isEarly) {
+        tellLeftOut(unknown);
+        keepAddress();
+      }
     } else if (kind === "answers") {
       // The section itself: as the filters stand.
     } else if (kind === "question") {
@@ -77,6 +101,7 @@
       opened = { view: "one", title: `One answer of ${get("run")}`, find };
     }
     if (opened) opened.title += `: ${get("id")}`;
+    isArriving = opened !== null;
     refind();
     return true;
   };
@@ -90,25 +115,46 @@
   };
   const draw = () => {
     const size = PAGE[view()], pages = Math.max(1, Math.ceil(found.length / size));
-    page = Math.min(page, pages - 1);
+    if (page >= pages) {
+      const asked = String(page + 1);
+      page = pages - 1;
+      if (!opened && !isEarly) {
+        tellLeftOut([...leftOut, ["page", asked]]);
+        keepAddress();
+      }
+    }
     const shown = found.slice(page * size, (page + 1) * size).filter(Boolean);
     byId("cards").replaceChildren(...shown.map(view() === "side" ? cards.besides : cards.card));
-    if (!shown.length) {
-      const why = opened ? "This page does not hold it." : "No answer passes these filters.";
-      byId("cards").append(make("p", "missing", why));
-    }
-    const count = found.length.toLocaleString("en"), isOne = found.length === 1;
-    byId("count").textContent = view() === "side"
-      ? `${count} question${isOne ? "" : "s"}`
-      : `${count} of ${store.total().toLocaleString("en")} answers`;
-    byId("count").textContent += store.note();
+    if (!shown.length) byId("cards").append(make("p", "missing", whyNone()));
+    const number = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+    const total = number(store.total(), "answer"), isSide = view() === "side";
+    const count = isSide ? number(found.length, "question") : `${found.length.toLocaleString("en")} of ${total}`;
+    byId("count").textContent = count + store.note();
+    // Paper shows these cards and no others.
+    const passing = number(found.length, isSide ? "question" : "answer"), few = opened || !isFiltered() ? "" : " that pass the filters";
+    byId("printed").textContent = `Printed here: ${shown.length} of ${passing}${few} (page ${page + 1} of ${pages}).`;
+    byId("printed").hidden = !shown.length || (opened !== null && pages === 1);
     for (const end of ["", "-2"]) {
       byId(`page-number${end}`).textContent = `${(page + 1).toLocaleString("en")} / ${pages.toLocaleString("en")}`;
       byId(`previous${end}`).disabled = page === 0;
       byId(`next${end}`).disabled = page >= pages - 1;
     }
+    // The filters, and what they leave of all, are those of the list: nothing of what is opened.
+    for (const node of document.querySelectorAll(".pager")) node.hidden = opened !== null && pages === 1;
+    for (const node of [byId("count"), document.querySelector(".reset")]) node.hidden = opened !== null;
     byId("opened").hidden = !opened;
     if (opened) byId("opened").firstElementChild.textContent = opened.title;
+    if (isArriving) arrive();
+  };
+  const whyNone = () => {
+    if (opened) return "This page does not hold it.";
+    const { low, high } = filters();
+    const hint = low > high ? `: the range of confidence is the wrong way round (at least ${low}%, at most ${high}%)` : "";
+    return `No answer passes these filters${hint}.`;
+  };
+  const arrive = () => {
+    isArriving = false;
+    byId("opened").scrollIntoView({ block: "start" });
   };
 
   // --- what a reader does --------------------------------------------------------------------------
@@ -122,6 +168,8 @@
     }
     opened = null;
     page = 0;
+    isEarly = isArriving = false;
+    tellLeftOut([]);
     refind();
     keepAddress();
   };
@@ -166,16 +214,25 @@
   });
   window.addEventListener("hashchange", () => {
     if (location.hash === "" && opened) history.replaceState(null, "", "#answers");
-    if (follow() && opened) byId("opened").scrollIntoView({ block: "nearest" });
+    follow();
   });
 
   form.hidden = false;
-  for (const node of document.querySelectorAll(".pager")) node.hidden = false;
   if (store.isRemote) {
+    let hasMoved = false;
+    for (const name of ["wheel", "touchmove", "keydown", "pointerdown"]) {
+      window.addEventListener(name, () => { hasMoved = true; }, { once: true, passive: true });
+    }
     store.changed = refind;
+    // All runs and tasks are known now, and the sections above have come: what a link asks for is looked up again.
+    store.renewed = () => {
+      if (!isEarly) return;
+      isEarly = false;
+      if (!opened) follow(); else if (!hasMoved) arrive();
+    };
     keepCurrent(store);
   }
-  if (follow()) toAnswers(); else refind();
+  if (!follow()) refind(); else if (!opened) toAnswers();
   // The first search need not wait for its index.
   field("find").addEventListener("focus", () => store.searchable(), { once: true });
 })();

@@ -11,10 +11,13 @@ const fetched = async (address) => {
 
 // A store like that of store.js, of which only the page that is shown is here. Finding gives what is there, and
 // asks for the rest: `changed` is called when it has come.
-const liveStore = ({ runs, colours, page }) => {
+const liveStore = ({ runs, colours, page, total: measured }) => {
   const problems = [], samples = [];
   let total = 0, note = "", asked = "", shown = [], turn = 0;
-  const store = { runs, colours, problems, madeAs: page, isRemote: true, isLoading: true, changed: () => {}, failed: () => {} };
+  const store = {
+    runs, colours, problems, madeAs: page, measured, isRemote: true, isLoading: true,
+    changed: () => {}, failed: () => {}, renewed: () => {},
+  };
 
   const load = async (query) => {
     const own = ++turn;
@@ -78,7 +81,7 @@ const liveStore = ({ runs, colours, page }) => {
 // Looks at the server every so often, and tells the reader what is going on.
 const keepCurrent = (store) => {
   const answers = byId("answers"), main = answers.parentElement;
-  const bar = make("p", "live"), words = make("span"), fresh = make("button", "fresh quiet", "Show new answers");
+  const bar = make("p", "live"), words = make("span"), earlier = make("p", "earlier"), fresh = make("button", "fresh quiet", "Show new answers");
   const madeFrom = new WeakMap();  // the HTML of a node: what a reader opens in it changes it
   let page = store.madeAs, isLooking = false;
 
@@ -118,7 +121,9 @@ const keepCurrent = (store) => {
       old.replaceChildren(...[...other.childNodes].map((node) => document.adoptNode(node)));
       if (chosen !== undefined) old.value = chosen;
     }
-    store.runs.splice(0, Infinity, ...JSON.parse(now.getElementById("data").textContent).runs);
+    const data = JSON.parse(now.getElementById("data").textContent);
+    store.runs.splice(0, Infinity, ...data.runs);
+    store.measured = data.total;
     document.title = now.title;
   };
 
@@ -138,12 +143,20 @@ const keepCurrent = (store) => {
     if (seconds < 120) return `${Math.round(seconds)} s ago`;
     return seconds < 7200 ? `${Math.round(seconds / 60)} min ago` : `${Math.round(seconds / 3600)} h ago`;
   };
+  const answersOf = (n) => `${n.toLocaleString("en")} answer${n === 1 ? "" : "s"}`;
   const tell = (state) => {
-    const count = `${state.answers.toLocaleString("en")} answers`, isReading = state.reading !== null;
-    const far = state.reading < 1 ? `Reading, ${Math.floor(100 * state.reading)}%` : "Measuring";
+    // A server's first page has no numbers: nothing of it is shown until another has come.
+    const count = answersOf(state.answers), isReading = state.reading !== null || page === 0;
+    const far = state.reading !== null && state.reading < 1 ? `Reading, ${Math.floor(100 * state.reading)}%` : "Measuring";
     words.textContent = state.error || (isReading ? `${far}: ${count}` : `Live: ${count}, last change ${since(state.quiet)}`);
     bar.classList.toggle("lost", state.error !== "");
     document.body.classList.toggle("reading", isReading);
+    // Answers are shown at once, what is computed from them later: until then it is said what that rests on.
+    const isBehind = !isReading && (state.behind || state.page !== page);
+    const what = store.measured === state.answers ? "are of an earlier state" : `rest on ${answersOf(store.measured)}`;
+    earlier.textContent = `Headline, tables and figures ${what}${state.error ? "" : " and are being computed again"}.`;
+    earlier.hidden = !isBehind;
+    document.body.classList.toggle("behind", isBehind);
   };
   const complain = (error) => {
     bar.classList.add("lost");
@@ -160,6 +173,8 @@ const keepCurrent = (store) => {
         if (state.page !== page) {
           await swap();
           page = state.page;
+          tell(state);
+          store.renewed();
         }
         if (!store.isLoading && state.version !== store.version) {
           if (isReading()) fresh.hidden = false; else showNew();
@@ -172,7 +187,8 @@ const keepCurrent = (store) => {
 
   bar.setAttribute("role", "status");
   bar.append(make("span", "live-dot"), words);
-  main.prepend(bar);
+  earlier.hidden = true;
+  main.prepend(bar, earlier);
   fresh.type = "button";
   fresh.hidden = true;
   fresh.addEventListener("click", showNew);

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from rlcr.errors import RlcrError, nearest
+from rlcr.errors import RlcrError, nearest, shortened
 from rlcr.problem import as_texts
 
 #: Called now and then with the share of the file that has been read, from 0 to 1.
@@ -84,7 +84,8 @@ class Row:
 
     def error(self, column: str, problem: str) -> RlcrError:
         """The error that says what is wrong in which cell."""
-        return RlcrError(f"{self.file}, line {self.line}, column {column}: {problem}")
+        place = f"{self.file}, line {self.line}, column {shortened(column, 80)}"
+        return RlcrError(f"{place}: {shortened(problem)}")
 
 
 def read_rows(
@@ -244,7 +245,7 @@ def _parquet(path: Path, columns: Sequence[str] | None, progress: Progress | Non
                     yield Row(path, line, cells)
                 if progress:
                     progress(line / max(file.metadata.num_rows, 1))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise RlcrError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from None
 
 

@@ -63,6 +63,10 @@ def dry_run(resolved: Resolved, data_dir: Path | str | None = None) -> DryRun:
     else:
         set_arguments(tokenizer, recipe.chat_template, recipe.model)
     unknown += [f"whether it runs: {name} is not installed here" for name in missing_packages(recipe)]
+    if recipe.verifier:
+        unknown.append(
+            f"what {recipe.verifier} says: your own code is not run here; rewards are by the task's"
+        )
     task_set, why = _tried(lambda: load_problems(recipe, data_dir))
     data = None
     if task_set is None:

@@ -64,7 +64,7 @@ def check_launch(recipe: Recipe) -> None:
     _check_sharded(
         launch,
         {
-            f"sampler={recipe.sampler} (use sampler=vllm)": recipe.sampler != "vllm",
+            "sampler=rlcr (use sampler=vllm)": recipe.sampler == "rlcr",
             "eval_every (use eval_every=null)": recipe.eval_every is not None,
             "lora (use lora=null, or do not shard)": recipe.lora is not None,
         },

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rlcr.errors import RlcrError, closest, nearest
+from rlcr.errors import RlcrError, closest, nearest, shortened
 from rlcr.training.recipes.checks import check_settings
 from rlcr.training.recipes.reading import Text, read, read_value
 from rlcr.training.recipes.settings import Difficulty, Lora, Recipe, Vllm, WarmUp
@@ -247,7 +247,7 @@ def _check_name(layer: _Layer, name: str, known: list[str], full: str) -> None:
     initials = "".join(word[:1] for word in words)  # people write learning_rate for lr
     close = closest("_".join(words), known) or (initials if initials in known else None)
     hint = f"did you mean {close}?" if close else "`rlcr recipes show hotpotqa-rlcr` lists all settings"
-    raise RlcrError(f"unknown setting {full} ({layer.where(full)}): {hint}")
+    raise RlcrError(f"unknown setting {shortened(full, 80)} ({layer.where(full)}): {hint}")
 
 
 def _settings(recipe: Recipe, layers: list[_Layer]) -> Iterator[Setting]:
@@ -298,12 +298,17 @@ def _messages(error: ValidationError, layers: list[_Layer]) -> list[str]:
     for one in error.errors(include_url=False):
         name = _dotted(one["loc"])
         found.setdefault(name, []).append(_what(one))
-    return [f"{name}: {' or '.join(dict.fromkeys(what))}{_got(name, layers)}" for name, what in found.items()]
+    return [
+        f"{shortened(name, 80)}: {' or '.join(dict.fromkeys(what))}{_got(name, layers)}"
+        for name, what in found.items()
+    ]
 
 
 def _what(error: Mapping[str, Any]) -> str:
     if error["type"] == "missing":
-        return "missing; every recipe must say it" if len(error["loc"]) == 1 else "has too few values"
+        if isinstance(error["loc"][-1], int):
+            return "has too few values"
+        return "missing" if len(error["loc"]) > 1 else "missing; every recipe must say it"
     return error["msg"].replace("Input should be", "must be", 1).partition(", unable to parse")[0]
 
 
@@ -315,7 +320,7 @@ def _got(name: str, layers: list[_Layer]) -> str:
     value: Any = layer.values
     for part in name.split("."):
         value = value[part]
-    return f", got {value!r} ({layer.where(name)})"
+    return f", got {shortened(repr(value), 120)} ({layer.where(name)})"
 
 
 def _dotted(location: tuple[int | str, ...]) -> str:

@@ -209,6 +209,8 @@ def check_out(out: Path, *, resume: bool = False) -> None:
         raise RlcrError(f"{out}: a file; --out names a folder")
     # A run that was killed while it began has left its lock alone.
     used = out.is_dir() and any(path.name != LOCK for path in out.iterdir())
+    if used and not resume and not begun(out):
+        raise RlcrError(f"{out}: not empty, and no training was begun in it; choose another --out")
     if used and not resume:
         raise RlcrError(f"{out}: not empty; --resume continues the run in it, else choose another --out")
     if resume and not used:

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from rlcr.errors import RlcrError, named
+from rlcr.errors import RlcrError, named, shortened
 
 #: What no setting needs more of: characters of a recipe, digits of a whole number.
 _LONGEST, _MOST_DIGITS = 1 << 20, 18
@@ -110,9 +110,10 @@ def read(path: Path, shown_as: str) -> Text:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
-        raise RlcrError(f"{shown_as}{line}: not YAML: {error.problem or error.context}") from None
+        problem = shortened(str(error.problem or error.context))
+        raise RlcrError(f"{shown_as}{line}: not YAML: {problem}") from None
     except yaml.YAMLError as error:
-        raise RlcrError(f"{shown_as}: not YAML: {str(error).splitlines()[0]}") from None
+        raise RlcrError(f"{shown_as}: not YAML: {shortened(str(error).splitlines()[0])}") from None
     except RecursionError:
         raise RlcrError(f"{shown_as}: not a recipe: nested too deeply") from None
     except _NOT_AS_TAGGED as error:

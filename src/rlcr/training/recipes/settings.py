@@ -44,6 +44,8 @@ class WarmUp(BaseModel):
     epochs: Count = 1
     lr: Annotated[float, Field(gt=0)] = 1e-4
     batch: Count = 16
+    #: Train all weights, even where RL trains adapters.
+    all_weights: bool = False
     #: What taught confidences are drawn from, high ones more often: they tell nothing, so that RL has
     #: calibration to teach.
     #: What is never taught is hardly ever sampled: taught from 0.5 on, a model says 0.5 of all that is hard.
