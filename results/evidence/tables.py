@@ -20,6 +20,7 @@ NAMES = {
     "rlcr-log": "RLCR-Log",
     "calibration-only": "calibration only",
     "masked": "calibration only, masked",
+    "decoupled": "RLCR (decoupled credit, sampled)",
 }
 _HEADS = {"accuracy": "accuracy ↑", "auroc": "AUROC ↑", "brier": "Brier ↓", "ece": "ECE ↓"}
 
