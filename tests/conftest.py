@@ -2,6 +2,8 @@
 
 import os
 import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,3 +20,11 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the shared data is not here (set RLCR_DATA to its folder)")
     return folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_server_left() -> Iterator[None]:
+    """A server whose socket was closed and whose loop was not ended spins, and slows down every later test."""
+    yield
+    left = [thread.name for thread in threading.enumerate() if "serve_forever" in thread.name]
+    assert not left, f"still serving: {left}"
