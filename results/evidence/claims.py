@@ -1,18 +1,21 @@
 """The paper's claims, one by one: what these runs say of each, with the number and its interval.
 
 A claim is supported when the whole interval lies where the paper says, contradicted when the whole interval
-lies elsewhere, and open otherwise. What has not been run is said to be missing. All runs are of a model of
-135M parameters on small tasks: support here is a check of the mechanism, not of the paper's scale.
+lies elsewhere, and open otherwise. What has not been run is said to be missing. Differences between answers
+to the same questions are paired; where only two summaries are kept, they are taken for independent. All runs
+are of a model of 135M parameters on small tasks: support here is a check of the mechanism, not of the paper's
+scale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from results.evidence.collect import Outcome, answers, finished, read_outcome
-from results.evidence.plan import FAMILIES, TRAINED
+from results.evidence.plan import FAMILIES, ONE_SEED, TRAINED
 
 from rlcr import metrics
 
@@ -66,6 +69,7 @@ def findings() -> list[dict[str, Any]]:
         _difference("Masking keeps accuracy", pair, "chains", "chains", "accuracy", above(-TOLERANCE)),
         _difference("Masking keeps accuracy", pair, "chains", "chains", "brier", below(0)),
     ]
+    found += [_vote(), _sums(), _classifier()]
     return [asdict(one) for one in found]
 
 
@@ -127,3 +131,46 @@ def _collapse(claim: str, variant: str) -> Finding:
     low, high = accuracy.low or 0.0, 1.0 if accuracy.high is None else accuracy.high
     judge = below(COLLAPSED)
     return Finding(claim, "accuracy, chains", accuracy.value, low, high, judge(low, high))
+
+
+def _vote() -> Finding:
+    claim, what = "A vote weighted by confidence beats the majority", "accuracy, difference, chains, RLCR"
+    votes = read_outcome(f"chains/rlcr-{ONE_SEED}-vote")
+    if votes is None:
+        return Finding(claim, what, None, None, None, "missing")
+    difference = votes["minus_majority"]["confidence-weighted"]
+    low, high = difference["ci95"]
+    return Finding(claim, what, difference["value"], low, high, above(0)(low, high))
+
+
+def _sums() -> Finding:
+    """How far the confidences in a question's different answers add up to more than 1, RLCR minus RLVR."""
+    claim, what = "RLCR's confidences add up nearer to one", "sum above 1, difference, chains"
+    rlvr, rlcr = (read_outcome(f"chains/{variant}-{ONE_SEED}-coherence") for variant in ("rlvr", "rlcr"))
+    if rlvr is None or rlcr is None:
+        return Finding(claim, what, None, None, None, "missing")
+    return _apart(claim, what, rlvr["summary"]["mean_excess"], rlcr["summary"]["mean_excess"], below(0))
+
+
+def _classifier() -> Finding:
+    """The Brier score of a classifier's confidence in RLVR's answers, minus that of RLCR's own."""
+    claim, what = "A classifier on RLVR does not beat RLCR", "brier, difference, chains"
+    columns = read_outcome(f"chains/rlvr-{ONE_SEED}-columns")
+    rlcr = read_outcome(f"chains/rlcr-{ONE_SEED}")
+    if columns is None or rlcr is None:
+        return Finding(claim, what, None, None, None, "missing")
+    correct, confidence, question = answers([rlcr], "chains")
+    own = metrics.summary(correct, confidence, question=question).metrics["brier"].to_dict()
+    [sources] = [sources for task, sources in columns["tasks"].items() if "chains" in task]
+    [judged] = [one for one in sources if one["name"] == "classifier"]
+    return _apart(claim, what, own, judged["metrics"]["brier"], above(0))
+
+
+def _apart(
+    claim: str, what: str, first: Mapping[str, Any], second: Mapping[str, Any], judge: Judge
+) -> Finding:
+    """The second of two independent estimates minus the first; half-widths add in squares."""
+    value = second["value"] - first["value"]
+    half = math.hypot(*((one["ci95"][1] - one["ci95"][0]) / 2 for one in (first, second)))
+    low, high = value - half, value + half
+    return Finding(claim, what, value, low, high, judge(low, high))

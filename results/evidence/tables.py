@@ -30,6 +30,9 @@ def filled(page: str, evidence: Mapping[str, Any]) -> str:
     tables = {
         **{f"table {family}": _table(family, evidence["tables"][family]) for family in TRAINED},
         **{f"differences {family}": _differences(evidence["differences"][family]) for family in TRAINED},
+        "votes": _votes(evidence["votes"]),
+        "coherence": _coherence(evidence["coherence"]),
+        "columns": _columns(evidence["confidence"]),
         "claims": _claims(evidence["claims"]),
         "commands": _commands(),
     }
@@ -59,6 +62,43 @@ def _differences(compared: Mapping[str, Any]) -> str:
             numbers = compared[family]["metrics"]
             lines.append([family, *(_difference(numbers[name]) for name in SHOWN)])
     return _markdown(["asked", *(_HEADS[name] for name in SHOWN)], lines)
+
+
+def _votes(kept: Mapping[str, Any]) -> str:
+    """Accuracy by all samples of a question, one way of choosing a row."""
+    lines = []
+    for run, votes in kept.items():
+        for way, estimate in votes["accuracy"].items():
+            difference = votes["minus_majority"].get(way)
+            accuracy = {"value": estimate["value"], "ci95": [estimate["low"], estimate["high"]]}
+            lines.append([run, way, _estimate(accuracy), _difference(difference) if difference else ""])
+    return _markdown(["run", "chosen by", "accuracy ↑", "minus majority"], lines)
+
+
+_SUMS = {
+    "mean_sum": "mean sum",
+    "share_above_1": "share above 1 ↓",
+    "mean_excess": "mean excess over 1 ↓",
+    "mean_spread": "spread within one answer ↓",
+}
+
+
+def _coherence(kept: Mapping[str, Any]) -> str:
+    lines = [[run, *(_estimate(one["summary"][name]) for name in _SUMS)] for run, one in kept.items()]
+    return _markdown(["run", *_SUMS.values()], lines)
+
+
+def _columns(kept: Mapping[str, Any]) -> str:
+    """Every source of confidence in the answers of a run to the family that it was trained on."""
+    lines = []
+    for run, columns in kept.items():
+        family = run.partition("/")[0]
+        [sources] = [sources for task, sources in columns["tasks"].items() if family in task]
+        for source in sources:
+            numbers = [_estimate(source["metrics"][name]) for name in ("auroc", "brier", "ece")]
+            passes = source["cost"].get("passes")
+            lines.append([run, source["name"], *numbers, "" if passes is None else f"{passes:,}"])
+    return _markdown(["run", "confidence from", "AUROC ↑", "Brier ↓", "ECE ↓", "passes of a model"], lines)
 
 
 def _claims(claims: Sequence[Mapping[str, Any]]) -> str:

@@ -85,7 +85,7 @@ def test_what_is_missing_is_run_and_what_failed_holds_up_only_what_needs_it(
 
 
 def test_the_list_runs_nothing(tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "results.evidence", "--list", "--only", "reading/rlcr-7"]
+    call = [sys.executable, "-m", "results.evidence", "--list", "--only", "reading/rlcr-9"]
     environment = {
         "RLCR_SMOLLM2": "somewhere",
         "PATH": "",
@@ -96,10 +96,10 @@ def test_the_list_runs_nothing(tmp_path: Path) -> None:
     assert names == [
         "tasks",
         "start",
-        "reading/rlcr-7",
-        "eval reading/rlcr-7",
-        "samples reading/rlcr-7",
-        "vote reading/rlcr-7",
-        "coherence reading/rlcr-7",
+        "reading/rlcr-9",
+        "eval reading/rlcr-9",
+        "samples reading/rlcr-9",
+        "vote reading/rlcr-9",
+        "coherence reading/rlcr-9",
     ]
     assert not list(tmp_path.iterdir())
