@@ -104,6 +104,7 @@ def test_two_processes_write_one_run(recipe: Path, tmp_path: Path) -> None:
     done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("trained:") == 1
+    assert "FutureWarning" not in done.stderr  # about settings that the user did not choose
     assert [line["update"] for line in read_updates(tmp_path / "two" / "updates.jsonl")] == [1, 2]
     first = [list(read_rollouts(tmp_path / name / "rollouts", 1)) for name in ("one", "two")]
     assert first[0] == first[1]

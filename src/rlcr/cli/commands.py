@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib.metadata import version
 from typing import Annotated
 
@@ -85,6 +86,8 @@ def _options(
 def run() -> None:
     """Run a command. A mistake of the user's is one line on standard error and exit status 2."""
     guard()
+    # TRL calls a setting by its old name; a user can do nothing about it.
+    warnings.filterwarnings("ignore", message="`(is_)?gradient_checkpointing", category=FutureWarning)
     # A flag takes no value in typer.
     arguments = ["--resume-auto" if argument == "--resume=auto" else argument for argument in sys.argv[1:]]
     try:
