@@ -149,7 +149,7 @@ def _sums() -> Finding:
     rlvr, rlcr = (read_outcome(f"chains/{variant}-{ONE_SEED}-coherence") for variant in ("rlvr", "rlcr"))
     if rlvr is None or rlcr is None:
         return Finding(claim, what, None, None, None, "missing")
-    return _apart(claim, what, rlvr["summary"]["mean_excess"], rlcr["summary"]["mean_excess"], below(0))
+    return apart(claim, what, rlvr["summary"]["mean_excess"], rlcr["summary"]["mean_excess"], below(0))
 
 
 def _classifier() -> Finding:
@@ -163,10 +163,10 @@ def _classifier() -> Finding:
     own = metrics.summary(correct, confidence, question=question).metrics["brier"].to_dict()
     [sources] = [sources for task, sources in columns["tasks"].items() if "chains" in task]
     [judged] = [one for one in sources if one["name"] == "classifier"]
-    return _apart(claim, what, own, judged["metrics"]["brier"], above(0))
+    return apart(claim, what, own, judged["metrics"]["brier"], above(0))
 
 
-def _apart(
+def apart(
     claim: str, what: str, first: Mapping[str, Any], second: Mapping[str, Any], judge: Judge
 ) -> Finding:
     """The second of two independent estimates minus the first; half-widths add in squares."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from results.evidence import tables
 from results.evidence.__main__ import OUT
-from results.evidence.claims import above, below, findings
+from results.evidence.claims import above, apart, below, findings
 from results.evidence.collect import collect
 from results.evidence.plan import steps
 from tests.rounding import rounded
@@ -46,3 +46,11 @@ def test_a_claim_is_judged_by_its_whole_interval() -> None:
         "open",
         "supported",
     ]
+
+
+def test_of_two_independent_estimates_half_widths_add_in_squares() -> None:
+    first, second = {"value": 0.2, "ci95": [0.17, 0.23]}, {"value": 0.5, "ci95": [0.46, 0.54]}
+    found = apart("claim", "what", first, second, above(0))
+    assert (found.value, found.low, found.high) == pytest.approx((0.3, 0.25, 0.35))
+    assert found.verdict == "supported"
+    assert apart("claim", "what", first, second, above(0.3)).verdict == "open"
