@@ -199,6 +199,26 @@ def test_training_warms_up_first_and_not_again(recipe: Path, tmp_path: Path) -> 
     assert "up to 96 responses" in dry_run(other).block("Warm-up")
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"lora": {"rank": 4, "targets": r".*layers\.2\d\..*_proj"}}, "matches nothing in this model"),
+        ({"lora": {"rank": 4, "targets": "*proj"}}, "is no regular expression: nothing to repeat"),
+        ({"task_settings.solution": "", "warm_up.source": "solutions"}, "have no worked solution"),
+    ],
+)
+def test_what_is_refused_is_refused_before_and_leaves_the_folder(
+    changes: dict[str, Any], said: str, recipe: Path, tmp_path: Path
+) -> None:
+    warm = {"examples": 8, "held_out": 2, "batch": 8, "lr": 1e-6}
+    with pytest.raises(RlcrError, match=said):
+        train_run(load_recipe(recipe, {"warm_up": warm} | changes), tmp_path / "run")
+    assert not (tmp_path / "run" / "warm-up").exists()
+    # The next try begins: it ends since such a warm-up teaches nothing.
+    with pytest.raises(RlcrError, match="its warm-up was too short"):
+        train_run(resolve(recipe, warm_up=warm), tmp_path / "run")
+
+
 def test_the_dry_run_tells_of_it(recipe: Path) -> None:
     assert dry_run(resolve(recipe)).block("Warm-up").startswith("none (warm_up=null)")
     found = dry_run(resolve(recipe, warm_up=WARM))

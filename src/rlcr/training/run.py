@@ -141,9 +141,9 @@ def train_run(
         with state.main_process_first():
             if state.is_main_process:
                 _open_folder(out, settings, data, resume)
-        start = warmed_start(resolved, out, data_dir=data_dir)
         checkpoint = last_whole(out / CHECKPOINTS) if resume else None
         try:
+            start = warmed_start(resolved, out, data_dir=data_dir)
             return _train(resolved, start, out, args, task_set, held_out, data, tokenizer, checkpoint, own)
         except RlcrError:
             if state.is_main_process and not resume:

@@ -68,7 +68,11 @@ def check_targets(lora: Lora | None, model: Any) -> None:
     """Raise if adapters would have no place in a model: a pattern may name layers that another one has."""
     if lora is None or not isinstance(lora.targets, str) or lora.targets == "all-linear":
         return
-    if not any(re.fullmatch(lora.targets, name) for name, _ in model.named_modules()):
+    try:
+        pattern = re.compile(lora.targets)
+    except re.error as error:
+        raise RlcrError(f"lora.targets: {lora.targets} is no regular expression: {error}") from None
+    if not any(pattern.fullmatch(name) for name, _ in model.named_modules()):
         raise RlcrError(
             f"lora.targets: {lora.targets} matches nothing in this model, which has other layers; set"
             " lora.targets=all-linear"

@@ -57,7 +57,7 @@ from rlcr.training.preflight.device import computes_in_bf16, device_of
 from rlcr.training.recipes import Resolved
 from rlcr.training.recipes.checks import check_problems, check_start, own_prompt, prompt_of, reward_of
 from rlcr.training.recipes.settings import Recipe, WarmUp
-from rlcr.training.saving import MODEL
+from rlcr.training.saving import MODEL, check_targets
 from rlcr.training.sft_data import SFT
 from rlcr.training.warm_up_data import (
     NEUTRAL,
@@ -196,6 +196,7 @@ def _plan(resolved: Resolved, out: Path, device: str, processes: int, data_dir: 
     task_set = load_taught(recipe, data_dir)
     # Float32 whatever the recipe says of RL, where adapters may have a base in half precision.
     model, tokenizer = load(recipe.model, device=device, dtype="float32")
+    check_targets(recipe.lora, model)  # else RL would refuse them after the warm-up
     set_arguments(tokenizer, recipe.chat_template, recipe.model)
     taught, held_out = _divide(recipe, warm, task_set, tokenizer)
     source = choose_source(warm, taught)
