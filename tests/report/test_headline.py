@@ -224,6 +224,17 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path: Path) -> None:
     assert sentence.startswith("So far, after 25 of 40 answers, run is right in ")
 
 
+def test_runs_that_have_answered_nothing_in_common_yet_are_not_called_silent(tmp_path: Path) -> None:
+    folders = [simulated_run(tmp_path / name, "rlcr", {"t": 40}) for name in ("a", "b")]
+    for folder, part in zip(folders, (slice(0, 4), slice(20, 24)), strict=True):
+        lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
+        (folder / "records.jsonl").write_text("".join(lines[part]))
+    sentence = make_report(read_runs(folders)).sentence
+    assert sentence == (
+        "So far, after 8 of 80 answers: there is no question yet that all of them have answered."
+    )
+
+
 def test_an_unfinished_run_is_compared_on_what_it_answered(tmp_path: Path) -> None:
     """The first half of one run is not compared with the whole of another."""
     names = [f"t/{n:03}" for n in range(80)]

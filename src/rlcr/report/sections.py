@@ -174,6 +174,8 @@ class _Making:
 
         if len(having) > 1 and any(self.evals[n].unfinished for n in having):
             results = results_on_shared(self.pairs, having, scope.tasks, self.marks)
+            if not results:
+                return f"{where}: there is no question yet that all of them have answered."
             where += ", on the questions that all of them answered"
 
         def on(tasks: Sequence[str]) -> Differ:

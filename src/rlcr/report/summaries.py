@@ -46,10 +46,13 @@ def results_on_shared(
 ) -> list[RunResult]:
     """Runs on the questions that all of them scored, averaged over tasks; for runs that are not done.
 
-    What a run has answered so far may be the easier half of its questions.
+    What a run has answered so far may be the easier half of its questions. Empty where a task has none yet
+    that all of them scored.
     """
     answers = {n: [pairs.answers_of(n, task) for task in tasks] for n in numbers}
     shared = [set.intersection(*(set(answers[n][at][2]) for n in numbers)) for at in range(len(tasks))]
+    if not all(shared):
+        return []
     found = []
     for n in numbers:
         kept = [_only(*one) for one in zip(answers[n], shared, strict=True)]
