@@ -209,6 +209,10 @@ def test_logs_that_cannot_be_imported(tmp_path: Path) -> None:
         with pytest.raises(RlcrError, match=f"line {line}, column resps: a log-likelihood"):
             list(log_rows(likelihoods, "lm-eval"))
         likelihoods.write_text("\n" + likelihoods.read_text().partition("\n")[2])
+    # Two samples, the texts of which could be read as one.
+    two = {"doc_id": 0, "doc": {"question": "?"}, "target": "1", "resps": [["0", "True"]]}
+    likelihoods.write_text(json.dumps(two) + "\n")
+    assert [row.cells["completion"] for row in log_rows(likelihoods, "lm-eval")] == [["0", "True"]]
     likelihoods.write_text(json.dumps({"doc_id": 0, "doc": {}, "target": "1", "resps": 5}) + "\n")
     with pytest.raises(RlcrError, match="line 1, column resps: expected texts in lists, found int '5'"):
         list(log_rows(likelihoods, "lm-eval"))

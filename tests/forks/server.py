@@ -52,7 +52,10 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | Non
     head, streams, _, _ = socket.recv_fds(connection, 4, 3)
     size, body = int.from_bytes(head, "big"), b""
     while len(body) < size:
-        body += connection.recv(size - len(body))
+        part = connection.recv(size - len(body))
+        if not part:  # the client is gone
+            os._exit(1)
+        body += part
     if not (program := os.fork()):
         connection.close()
         return json.loads(body), streams

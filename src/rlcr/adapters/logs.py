@@ -285,6 +285,8 @@ def _is_likelihood(response: Any) -> bool:
     """Whether it is what lm-eval stores of one: the logarithm, and whether greedy decoding gives the text."""
     try:
         logarithm, greedy = response
+        if isinstance(logarithm, str) and not set(".ei") & set(logarithm):
+            return False  # Python writes 0.0, 1e-05 or -inf: these are two samples, say "0" and "True"
         return str(greedy) in ("True", "False") and float(logarithm) <= 0
     except (TypeError, ValueError):
         return False
