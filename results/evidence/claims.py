@@ -63,13 +63,19 @@ def findings() -> list[dict[str, Any]]:
         )
     for variant, claim in _COLLAPSES.items():
         found.append(_collapse(claim, variant))
-    masked = list(finished("chains", "masked").values())
-    pair = (_start(), masked)
+    pair = (_start(), list(finished("chains", "masked").values()))
     found += [
         _difference("Masking keeps accuracy", pair, "chains", "chains", "accuracy", above(-TOLERANCE)),
         _difference("Masking keeps accuracy", pair, "chains", "chains", "brier", below(0)),
     ]
-    found += [_vote(), _sums(), _classifier()]
+    pair = (_one_seed("abstention"), _one_seed("rlcr"))
+    found += [
+        _difference("Abstention-RL is weaker than RLCR", pair, "chains", "chains", "accuracy", above(0)),
+        _difference("Abstention-RL is weaker than RLCR", pair, "chains", "chains", "brier", below(0)),
+    ]
+    pair = (_one_seed("rlcr"), _one_seed("rlcr-analysis"))
+    found.append(_difference("An analysis helps calibration", pair, "chains", "chains", "brier", below(0)))
+    found += [_vote(), _analyses(), _sums(), _classifier()]
     return [asdict(one) for one in found]
 
 
@@ -92,6 +98,12 @@ _COLLAPSES = {
 def _start() -> list[Outcome]:
     start = read_outcome("start")
     return [start] if start else []
+
+
+def _one_seed(variant: str) -> list[Outcome]:
+    """The evaluation of a variant with the seed that all of them have."""
+    kept = finished("chains", variant)
+    return [kept[ONE_SEED]] if ONE_SEED in kept else []
 
 
 def _pair(family: str) -> tuple[list[Outcome], list[Outcome]]:
@@ -141,6 +153,19 @@ def _vote() -> Finding:
     difference = votes["minus_majority"]["confidence-weighted"]
     low, high = difference["ci95"]
     return Finding(claim, what, difference["value"], low, high, above(0)(low, high))
+
+
+def _analyses() -> Finding:
+    """The Brier score of the mean confidence of all analyses of an answer, minus that of one."""
+    claim, what = "Ensembled analyses improve the Brier score", "brier, difference, chains"
+    kept = read_outcome(f"chains/rlcr-analysis-{ONE_SEED}-analyses")
+    if kept is None:
+        return Finding(claim, what, None, None, None, "missing")
+    [curve] = [one for one in kept["curves"]["chains"] if one["metric"] == "Brier score"]
+    one, all_of_them = (
+        {"value": curve["value"][at], "ci95": [curve["low"][at], curve["high"][at]]} for at in (0, -1)
+    )
+    return apart(claim, what, one, all_of_them, below(0))
 
 
 def _sums() -> Finding:

@@ -148,8 +148,19 @@ def _coherence(folder: Path) -> dict[str, Any]:
     return {"summary": task["summary"], "counts": task["counts"]}
 
 
+def _analyses(folder: Path) -> dict[str, Any]:
+    """Brier score and ECE of the mean of several analyses' confidences, against their number."""
+    stored = json.loads((folder / "analyses.json").read_text(encoding="utf-8"))
+    by_family = {Path(task).parent.name: task for task in stored["tasks"]}
+    return {
+        "curves": {family: stored["tasks"][task] for family, task in by_family.items()},
+        "counts": {family: stored["details"][task] for family, task in by_family.items()},
+    }
+
+
 _READ = {
     "results.json": _evaluation,
+    "analyses.json": _analyses,
     "columns.json": _columns,
     "voting.json": _votes,
     "coherence.json": _coherence,

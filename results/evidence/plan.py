@@ -25,8 +25,13 @@ OUTCOMES = Path("results/evidence/outcomes")
 TRAINED = ("chains", "reading")
 FAMILIES = ("chains", "letters", "reading")
 START = ROOT / "start" / "model"
-#: The longest response, and so much of it is a long chain.
-MAX_TOKENS = 80
+#: What variants start from. The others are the first, taught one thing more: to answer "I don't know" one time
+#: in four, at random; to write an analysis.
+STARTS = ("start", "start-abstaining", "start-analysis")
+#: The longest response, and so much of it is a long chain; and with an analysis.
+MAX_TOKENS, MAX_TOKENS_ANALYSED = 80, 100
+#: Analyses of each answer.
+ANALYSES = 8
 #: Samples of a question for votes and coherence, and questions.
 SAMPLES, VOTED_ON = 16, 100
 #: Test problems of each family that every model answers.
@@ -39,18 +44,34 @@ _SAMPLED = ("confidence_entropy=0", "confidence_replay=0")
 #: Where sampled rewards act, answers fall apart at RLCR's learning rate (2% right by update 20): few groups
 #: teach, and Adam makes as large a step of their noise.
 _SLOWER = ("lr=4e-4", "updates=48")
+#: Tags with an analysis, asked for as briefly as the others.
+_ANALYSED = (
+    "method=rlcr", "prompt=results/evidence/analysis.txt", f"max_completion_tokens={MAX_TOKENS_ANALYSED}"
+)  # fmt: skip
 #: As the paper has it: the whole reward on every token.
 _PLAIN = ("credit=all", *_SAMPLED, *_SLOWER)
-#: How a variant differs from its recipe, which is RLCR.
-VARIANTS: dict[str, tuple[str, ...]] = {
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How a training differs from its recipe, which is RLCR, and what it starts from."""
+
+    settings: tuple[str, ...] = ()
+    start: str = "start"
+    max_tokens: int = MAX_TOKENS
+
+
+VARIANTS: dict[str, Variant] = {
     # The same tags, of which only the answer is rewarded: the confidence is stated, and free to drift.
-    "rlvr": ("weights.calibration=0", *_PLAIN),
-    "rlcr": (),
-    "rlcr-all": _PLAIN,
-    "rlcr-log": ("reward=rlcr-log",),
-    "calibration-only": ("reward=calibration-only", *_PLAIN),
-    "masked": ("reward=calibration-only", "credit=analysis+confidence", *_SAMPLED, *_SLOWER),
-    "decoupled": ("credit=decoupled", *_SAMPLED, *_SLOWER),
+    "rlvr": Variant(("weights.calibration=0", *_PLAIN)),
+    "rlcr": Variant(),
+    "rlcr-log": Variant(("reward=rlcr-log",)),
+    "calibration-only": Variant(("reward=calibration-only", *_PLAIN)),
+    "masked": Variant(("reward=calibration-only", "credit=analysis+confidence", *_SAMPLED, *_SLOWER)),
+    "decoupled": Variant(("credit=decoupled", *_SAMPLED, *_SLOWER)),
+    "abstention": Variant(("reward=abstention", *_PLAIN), start="start-abstaining"),
+    "rlcr-analysis": Variant(_ANALYSED, start="start-analysis", max_tokens=MAX_TOKENS_ANALYSED),
+    "rlcr-all": Variant(_PLAIN),
 }
 #: What is compared: three seeds each, on every family that is trained on. All else is of one seed.
 MAIN = ("rlvr", "rlcr")
@@ -88,18 +109,24 @@ class Step:
 
 def steps(model: str) -> Iterator[Step]:
     """All steps, in an order in which they can be made; what matters most comes first."""
-    yield Step("tasks", ("results.evidence.tasks", str(TASKS)), TASKS / "warm-up.jsonl")
-    yield _warm_up(model)
+    yield Step("tasks", ("results.evidence.tasks", str(TASKS)), TASKS / "abstaining.jsonl")
+    for start in STARTS:
+        yield _warm_up(start, model)
     # The comparison that matters comes first, seed by seed; then what else the paper claims.
-    for family in TRAINED:
-        for seed in MAIN_SEEDS:
-            for variant in MAIN:
-                yield from _trained(family, variant, seed)
-    yield _evaluated("start", START)
+    for variant in MAIN:
+        yield from _trained("reading", variant, MAIN_SEEDS[0])
+    for seed in MAIN_SEEDS:
+        for variant in MAIN:
+            yield from _trained("chains", variant, seed)
+    yield _evaluated("start", START, MAX_TOKENS)
     yield _page()
     for variant in VARIANTS:
         if variant not in MAIN:
             yield from _trained("chains", variant, ONE_SEED)
+    for seed in MAIN_SEEDS[1:]:
+        for variant in MAIN:
+            yield from _trained("reading", variant, seed)
+    yield _analyses(f"chains/rlcr-analysis-{ONE_SEED}")
     for family in TRAINED:
         for variant in MAIN:
             yield from _sampled(family, variant)
@@ -111,25 +138,27 @@ def recipe_of(family: str) -> str:
     return f"results/evidence/{family}.yaml"
 
 
-def _warm_up(model: str) -> Step:
-    out = START.parent
-    command = ("rlcr", "warm-up", recipe_of("start"), f"model={model}", "--out", str(out))
-    return Step("start", command, START, ("tasks",), out)
+def _warm_up(name: str, model: str) -> Step:
+    """The first start is made of the model, the others of the first."""
+    out = ROOT / name
+    taught, needs = (model, "tasks") if name == "start" else (START, "start")
+    command = ("rlcr", "warm-up", recipe_of(name), f"model={taught}", "--out", str(out))
+    return Step(name, command, out / "model", (needs,), out)
 
 
 def _trained(family: str, variant: str, seed: int) -> Iterator[Step]:
-    name = f"{family}/{variant}-{seed}"
+    name, differs = f"{family}/{variant}-{seed}", VARIANTS[variant]
     out = ROOT / name
-    settings = (f"model={START}", f"seed={seed}", *VARIANTS[variant])
+    settings = (f"model={ROOT / differs.start / 'model'}", f"seed={seed}", *differs.settings)
     command = ("rlcr", "train", recipe_of(family), *settings, "--out", str(out))
-    yield Step(name, command, out / "model", ("start",), out)
-    yield _evaluated(name, out / "model")
+    yield Step(name, command, out / "model", (differs.start,), out)
+    yield _evaluated(name, out / "model", differs.max_tokens)
 
 
-def _evaluated(name: str, model: Path) -> Step:
+def _evaluated(name: str, model: Path, max_tokens: int) -> Step:
     tasks = ",".join(str(TASKS / family / "test.jsonl") for family in FAMILIES)
     out = ROOT / "evals" / name
-    limits = ("--max-tokens", str(MAX_TOKENS), "--limit", str(TESTED_ON))
+    limits = ("--max-tokens", str(max_tokens), "--limit", str(TESTED_ON))
     command = ("rlcr", "eval", "--model", str(model), "--task", tasks, *limits)
     made, kept = out / "results.json", OUTCOMES / f"{name}.json"
     return Step(f"eval {name}", (*command, "--out", str(out)), made, (name,), out, kept=kept)
@@ -142,6 +171,13 @@ def _page() -> Step:
     runs, made = [*evaluated, *(ROOT / name for name in trained)], ROOT / "report.html"
     needs = tuple(f"eval {name}" for name in ("start", *trained))
     return Step("page", ("rlcr", "report", *map(str, runs), "--out", str(made)), made, needs)
+
+
+def _analyses(name: str) -> Step:
+    """Several analyses of each of its answers, with the confidence that each comes to."""
+    run, kept = ROOT / "evals" / name, OUTCOMES / f"{name}-analyses.json"
+    command = ("rlcr", "analyses", str(run), "--samples", str(ANALYSES))
+    return Step(f"analyses {name}", command, run / "analyses.json", (f"eval {name}",), kept=kept)
 
 
 def _sampled(family: str, variant: str) -> Iterator[Step]:

@@ -21,6 +21,8 @@ NAMES = {
     "calibration-only": "calibration only",
     "masked": "calibration only, masked",
     "decoupled": "RLCR (decoupled credit, sampled)",
+    "abstention": "abstention-RL",
+    "rlcr-analysis": "RLCR (expected credit), with an analysis",
 }
 _HEADS = {"accuracy": "accuracy ↑", "auroc": "AUROC ↑", "brier": "Brier ↓", "ece": "ECE ↓"}
 

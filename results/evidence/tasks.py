@@ -5,6 +5,7 @@
 For each family it writes problem files, which are tasks by their paths: ``train.jsonl``,
 ``validation.jsonl`` and ``test.jsonl``; and for all families together ``warm-up.jsonl``, with the worked
 solutions that `rlcr warm-up` teaches: every run starts from one model, which knows the form of all of them.
+In ``abstaining.jsonl`` one in four of these is answered "I don't know", whatever the problem.
 
 chains     2 to 4 terms of 1 to 3 digits are added and subtracted (reasoning-gym's ``chain_sum``); worked out
            one partial sum a line.
@@ -43,6 +44,8 @@ from rlcr.tasks.plumbing.tables import Row
 WARM_UP = "warm-up"
 #: In the order in which they are drawn: the test problems do not depend on how many others there are.
 SPLITS = ("test", "validation", WARM_UP, "train")
+#: What Abstention-RL rewards instead of an answer.
+_UNKNOWN = "I don't know"
 Sizes = Mapping[str, int]
 CHAINS_SIZES: Sizes = {"test": 400, "validation": 200, "warm-up": 800, "train": 4000}
 LETTERS_SIZES: Sizes = {"test": 200, "validation": 200, "warm-up": 300, "train": 0}
@@ -260,7 +263,12 @@ def write(folder: Path, families: Mapping[str, Splits]) -> None:
             if split != WARM_UP and splits[split]:
                 write_problems(folder / name / f"{split}.jsonl", [one.problem for one in splits[split]])
     taught = [worked.solved() for splits in families.values() for worked in splits[WARM_UP]]
-    write_problems(folder / f"{WARM_UP}.jsonl", shuffled(taught, WARM_UP))
+    taught = shuffled(taught, WARM_UP)
+    write_problems(folder / f"{WARM_UP}.jsonl", taught)
+    # Who never abstains is never rewarded for it.
+    unknown = [replace(one, gold=(_UNKNOWN,), verifier="exact") for one in taught[::4]]
+    known = [one for number, one in enumerate(taught) if number % 4]
+    write_problems(folder / "abstaining.jsonl", shuffled([*unknown, *known], "abstaining"))
 
 
 def main() -> None:

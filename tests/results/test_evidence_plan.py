@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from results.evidence import tasks
 from results.evidence.__main__ import chosen_steps, run
-from results.evidence.plan import SEEDS, START, TASKS, Step, recipe_of, steps
+from results.evidence.plan import SEEDS, TASKS, Step, recipe_of, steps
 
 from rlcr.training.recipes import load_recipe, parse_override
 
@@ -44,11 +44,16 @@ def test_recipes_take_the_settings_of_their_step(
     monkeypatch.chdir(repository)
     _, _, recipe, *settings = step.command
     overrides = dict(parse_override(setting) for setting in settings if "=" in setting)
-    resolved = load_recipe(recipe, overrides)
-    assert resolved.recipe.method == "rlcr-short"
+    resolved = load_recipe(recipe, overrides).recipe
+    assert resolved.method == ("rlcr" if "analysis" in step.name else "rlcr-short")
     if step.command[1] == "train":
-        assert resolved.recipe.model == str(START)
-        assert resolved.recipe.warm_up is None
+        assert resolved.warm_up is None
+        # What the start was taught is what is trained.
+        [start] = [one for one in STEPS if one.name in step.needs]
+        taught = load_recipe(start.command[2]).recipe
+        assert resolved.model == str(start.makes)
+        assert (taught.method, taught.prompt) == (resolved.method, resolved.prompt)
+        assert taught.max_completion_tokens == resolved.max_completion_tokens
 
 
 @pytest.mark.parametrize("family", SEEDS)

@@ -41,6 +41,7 @@ def test_files_are_the_same_each_time(family: str, data_dir: Path | None, tmp_pa
         tasks.write(tmp_path / folder, {family: build(family, data_dir)})
     names = sorted(str(path.relative_to(tmp_path / "once")) for path in (tmp_path / "once").rglob("*.jsonl"))
     assert names == [
+        "abstaining.jsonl",
         *(f"{family}/{split}.jsonl" for split in ("test", "train", "validation")),
         "warm-up.jsonl",
     ]
