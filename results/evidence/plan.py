@@ -25,8 +25,8 @@ OUTCOMES = Path("results/evidence/outcomes")
 TRAINED = ("chains", "reading")
 FAMILIES = ("chains", "letters", "reading")
 START = ROOT / "start" / "model"
-#: What variants start from. The others are the first, taught one thing more: to answer "I don't know" one time
-#: in four, at random; to write an analysis.
+#: What variants start from. The others are the first, taught one thing more: to answer "I don't know" one
+#: time in four, at random; to write an analysis.
 STARTS = ("start", "start-abstaining", "start-analysis")
 #: The longest response, and so much of it is a long chain; and with an analysis.
 MAX_TOKENS, MAX_TOKENS_ANALYSED = 80, 100
