@@ -69,7 +69,8 @@ VARIANTS: dict[str, Variant] = {
     "calibration-only": Variant(("reward=calibration-only", *_PLAIN)),
     "masked": Variant(("reward=calibration-only", "credit=analysis+confidence", *_SAMPLED, *_SLOWER)),
     "decoupled": Variant(("credit=decoupled", *_SAMPLED, *_SLOWER)),
-    "abstention": Variant(("reward=abstention", *_PLAIN), start="start-abstaining"),
+    # As in the paper it states no confidence, which is asked for afterwards.
+    "abstention": Variant(("method=rlvr-short", "reward=abstention", *_PLAIN), start="start-abstaining"),
     "rlcr-analysis": Variant(_ANALYSED, start="start-analysis", max_tokens=MAX_TOKENS_ANALYSED),
     "rlcr-all": Variant(_PLAIN),
 }

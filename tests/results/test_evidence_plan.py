@@ -45,7 +45,10 @@ def test_recipes_take_the_settings_of_their_step(
     _, _, recipe, *settings = step.command
     overrides = dict(parse_override(setting) for setting in settings if "=" in setting)
     resolved = load_recipe(recipe, overrides).recipe
-    assert resolved.method == ("rlcr" if "analysis" in step.name else "rlcr-short")
+    others = {"start-analysis": "rlcr", "start-abstaining": "rlvr-short"}
+    assert resolved.method == next(
+        (others[name] for name in (step.name, *step.needs) if name in others), "rlcr-short"
+    )
     if step.command[1] == "train":
         assert resolved.warm_up is None
         # What the start was taught is what is trained.
