@@ -79,8 +79,8 @@ def conclude(all_steps: Sequence[Step]) -> list[Path]:
 
 
 def is_kept(step: Step) -> bool:
-    """Whether the outcome of a step is in the repository."""
-    return step.kept is not None and step.kept.exists()
+    """Whether the outcome of a step is in the repository, with its answers where they are to be."""
+    return step.kept is not None and all(path.exists() for path in (step.kept, step.answers) if path)
 
 
 def chosen_steps(all_steps: Sequence[Step], only: str) -> list[Step]:

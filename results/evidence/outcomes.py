@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from results.evidence.page import keep_answers
 from results.evidence.plan import FAMILIES, MODEL, ROOT, TASKS, Step, model_folder
 
 from rlcr.files import file_sha256, new_file
@@ -46,6 +47,8 @@ def keep(step: Step, all_steps: Sequence[Step]) -> None:
     with new_file(step.kept) as out:
         # Where the model lies on this machine is nobody's business.
         out.write((_compact(outcome).replace(model_folder(), f"${MODEL}") + "\n").encode())
+    if step.answers:
+        keep_answers(step.makes.parent, step.answers)
 
 
 def _line(name: str, by_name: Mapping[str, Step]) -> list[str]:

@@ -82,6 +82,8 @@ SEEDS: dict[str, dict[str, tuple[int, ...]]] = {
     "chains": {name: MAIN_SEEDS if name in MAIN else (ONE_SEED,) for name in VARIANTS},
     "reading": dict.fromkeys(MAIN, MAIN_SEEDS),
 }
+#: Whose answers are kept as well, by their names on the page of the main comparison.
+ON_THE_PAGE = {"start": "start", "RLVR": f"chains/rlvr-{ONE_SEED}", "RLCR": f"chains/rlcr-{ONE_SEED}"}
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class Step:
     """The folder that ``--resume`` continues, where the command has that option."""
     kept: Path | None = None
     """The file in which its outcome is kept; None for a step that others build on."""
+    answers: Path | None = None
+    """The file in which its answers are kept as well, where the page shows them."""
 
     @property
     def done(self) -> bool:
@@ -120,7 +124,6 @@ def steps(model: str) -> Iterator[Step]:
         for variant in MAIN:
             yield from _trained("chains", variant, seed)
     yield _evaluated("start", START, MAX_TOKENS)
-    yield _page()
     for variant in VARIANTS:
         if variant not in MAIN:
             yield from _trained("chains", variant, ONE_SEED)
@@ -137,6 +140,11 @@ def steps(model: str) -> Iterator[Step]:
 def recipe_of(family: str) -> str:
     """The recipe file of a family."""
     return f"results/evidence/{family}.yaml"
+
+
+def answers_of(shown: str) -> Path:
+    """The file with the answers of a run that is shown on the page."""
+    return OUTCOMES.with_name("answers") / f"{shown.lower()}.jsonl"
 
 
 def _warm_up(name: str, model: str) -> Step:
@@ -162,16 +170,8 @@ def _evaluated(name: str, model: Path, max_tokens: int) -> Step:
     limits = ("--max-tokens", str(max_tokens), "--limit", str(TESTED_ON))
     command = ("rlcr", "eval", "--model", str(model), "--task", tasks, *limits)
     made, kept = out / "results.json", OUTCOMES / f"{name}.json"
-    return Step(f"eval {name}", (*command, "--out", str(out)), made, (name,), out, kept=kept)
-
-
-def _page() -> Step:
-    """The page of the main comparison, of one seed: the answers themselves, which are not kept."""
-    trained = [f"chains/{variant}-{ONE_SEED}" for variant in MAIN]
-    evaluated = [ROOT / "evals" / name for name in ("start", *trained)]
-    runs, made = [*evaluated, *(ROOT / name for name in trained)], ROOT / "report.html"
-    needs = tuple(f"eval {name}" for name in ("start", *trained))
-    return Step("page", ("rlcr", "report", *map(str, runs), "--out", str(made)), made, needs)
+    answers = next((answers_of(shown) for shown, run in ON_THE_PAGE.items() if run == name), None)
+    return Step(f"eval {name}", (*command, "--out", str(out)), made, (name,), out, kept, answers)
 
 
 def _analyses(name: str) -> Step:

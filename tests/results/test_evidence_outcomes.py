@@ -1,6 +1,7 @@
 """What is kept of a run, and what is computed from it."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Generator
@@ -9,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from results.evidence import collect, tasks
+from results.evidence import collect, page, tasks
 from results.evidence.outcomes import TIMES, keep
+from results.evidence.page import keep_answers
 from results.evidence.plan import FAMILIES, OUTCOMES, START, TASKS, steps
 from tests.evaluate.fake_sampler import FakeSampler
 
 from rlcr import metrics
+from rlcr.errors import RlcrError
 from rlcr.evaluate import Settings, evaluate
+from rlcr.runs.store import open_run
 from rlcr.sample import Completion, Sampling
 
 STEPS = list(steps("somewhere/smollm2"))
@@ -111,3 +115,31 @@ def test_what_is_kept_is_not_run_again(folder: Path) -> None:
     printed = subprocess.run(call, env=environment, capture_output=True, text=True, check=True).stdout
     assert "eval chains/rlcr-7\n" not in printed
     assert "eval chains/rlcr-8\n" in printed
+
+
+def test_the_page_is_made_of_kept_answers_alone(folder: Path) -> None:
+    shown = [BY_NAME[f"eval {name}"] for name in ("start", "chains/rlvr-9", "chains/rlcr-9")]
+    for step in shown:
+        step.makes.parent.parent.mkdir(parents=True, exist_ok=True)
+        if not step.done:
+            shutil.copytree(BY_NAME["eval chains/rlcr-7"].makes.parent, step.makes.parent)
+        assert step.answers
+        keep_answers(step.makes.parent, step.answers)
+    shutil.rmtree("runs")
+    page.make(Path("page"))
+    made = Path("page/report.html").read_text(encoding="utf-8")
+    for name in ("start", "RLVR", "RLCR"):
+        assert name in made
+    graded = [record.correct for record in open_run(Path("page/RLCR")).records()]
+    assert len(graded) == 12
+    assert True in graded
+    assert False in graded
+
+
+def test_a_page_without_answers_says_which_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RlcrError, match=r"start\.jsonl.*make evidence"):
+        page.make(Path("page"))
+    assert not Path("page").exists()
