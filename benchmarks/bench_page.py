@@ -2,8 +2,8 @@
 
     python benchmarks/bench_page.py [--records 200000] [--loads 5] [--write]
 
-Four runs of equally many records each. First paint is the browser's own "first contentful paint", counted from
-the start of the navigation; a filter is counted from the click to the end of the layout that it causes. Both are
+Four runs of equally many records. First paint is the browser's own "first contentful paint", counted from the
+start of the navigation; a filter is counted from the click to the end of the layout that it causes. Both are
 medians over several loads, with the slowest beside them. Needs Debian's chromium and chromium-driver.
 """
 
@@ -22,7 +22,8 @@ from recording import record
 from rlcr.report.page import write_report
 
 _RUNS = ("base", "rlvr", "rlcr", "rlcr-log")
-_CHANGE = "const e = document.getElementById('f-%s'); e.value = '%s'; e.dispatchEvent(new Event('change', {bubbles: true}))"
+_CHANGE = """const field = document.getElementById('f-%s'); field.value = '%s';
+    field.dispatchEvent(new Event('change', {bubbles: true}))"""
 # One after the other, each on what the one before has left.
 _FILTERS = {
     "wrong": "document.getElementById('f-wrong').click()",

@@ -91,7 +91,7 @@ def test_one_run_is_called_calibrated_only_where_that_is_known(
 ) -> None:
     values = {"accuracy": 0.571, "confidence": 0.512, "ece": 0.089, "auroc": 0.7}
     run = RunResult("x", values, 198, intervals={"gap": gap, "auroc": auroc})
-    begin = "x is right in 57.1% of 198 answers at a mean confidence of "
+    begin = "x gets 57.1% of 198 answers right at a mean confidence of "
     assert headline([run], exactly([run])) == f"{begin}{said} (AUROC 0.700)."
 
 
@@ -99,7 +99,7 @@ def test_one_run_alone_and_one_of_which_all_others_gave_up() -> None:
     values = {"accuracy": 0.454, "confidence": 0.642, "ece": 0.188, "auroc": 0.716}
     alone = RunResult("x", values, 500, intervals={"gap": (0.15, 0.23), "auroc": (0.67, 0.76)})
     said = (
-        "x is right in 45.4% of 500 answers at a mean confidence of 64.2%: overconfident (ECE 0.188); "
+        "x gets 45.4% of 500 answers right at a mean confidence of 64.2%: overconfident (ECE 0.188); "
         "its confidence tells right from wrong (AUROC 0.716)"
     )
     assert headline([alone], exactly([alone])) == f"{said}."
@@ -123,7 +123,7 @@ def test_too_few_answers_are_no_ground_for_a_judgement() -> None:
     values = {"accuracy": 1.0, "confidence": 0.7, "ece": 0.3, "auroc": None}
     alone = RunResult("x", values, 1, intervals={"gap": (-0.3, -0.3)})
     assert headline([alone], exactly([alone])) == (
-        "x is right in 100.0% of 1 answer: too few to judge its confidence."
+        "x gets 100.0% of 1 answer right: too few to judge its confidence."
     )
 
 
@@ -136,7 +136,7 @@ def test_of_an_average_the_tasks_are_named_that_differ() -> None:
     good, bad = on_task(0.3, (-0.01, 0.01), (0.8, 0.9)), on_task(0.1, (0.05, 0.2), (0.3, 0.4))
     x = replace(on_task(0.2, (-0.01, 0.12), (0.55, 0.65)), parts={"sums": good, "reading": bad})
     assert headline([x], exactly([x])) == (
-        "x is right in 20.0% of 200 answers at a mean confidence of 25.5%: neither over- nor underconfident on sums "
+        "x gets 20.0% of 200 answers right at a mean confidence of 25.5%: neither over- nor underconfident on sums "
         "and overconfident on reading (ECE 0.100); its confidence tells right from wrong on sums and is higher "
         "where it is wrong on reading (AUROC 0.500)."
     )
@@ -197,7 +197,7 @@ def test_collapsed_runs_are_marked_and_get_no_praise(
         assert "best" not in {cell.mark for row in rows.values() for cell in row}
         assert "better" not in marks
         assert "worse" not in against
-        assert report.sentence.startswith("honest is right in ")
+        assert report.sentence.startswith("honest gets ")
         assert "mute gave up answering" in report.sentence or "mute is never right" in report.sentence
         assert any(warning.startswith("mute ") for warning in report.warnings)
     else:
@@ -221,7 +221,7 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path: Path) -> None:
     lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
     (folder / "records.jsonl").write_text("".join(lines[:25]))
     sentence = make_report(read_runs([folder])).sentence
-    assert sentence.startswith("So far, after 25 of 40 answers, run is right in ")
+    assert sentence.startswith("So far, after 25 of 40 answers, run gets ")
 
 
 def test_runs_that_have_answered_nothing_in_common_yet_are_not_called_silent(tmp_path: Path) -> None:
