@@ -83,7 +83,7 @@ def test_a_gain_in_one_metric_does_not_hide_a_loss_in_another() -> None:
     [
         ((-0.12, 0.01), (0.62, 0.77), "51.2%: neither clearly over- nor underconfident (ECE 0.089); its confidence tells right from wrong"),
         ((-0.12, -0.01), (0.45, 0.55), "51.2%: underconfident (ECE 0.089); its confidence does not clearly tell right from wrong"),
-        ((-0.02, 0.01), (0.30, 0.45), "51.2%: neither over- nor underconfident (ECE 0.089); its confidence is higher where it is wrong"),
+        ((-0.02, 0.01), (0.30, 0.45), "51.2%: neither over- nor underconfident (ECE 0.089); its confidence is higher when it is wrong"),
     ],
 )  # fmt: skip
 def test_one_run_is_called_calibrated_only_where_that_is_known(
@@ -138,7 +138,7 @@ def test_of_an_average_the_tasks_are_named_that_differ() -> None:
     assert headline([x], exactly([x])) == (
         "x gets 20.0% of 200 answers right at a mean confidence of 25.5%: neither over- nor underconfident on sums "
         "and overconfident on reading (ECE 0.100); its confidence tells right from wrong on sums and is higher "
-        "where it is wrong on reading (AUROC 0.500)."
+        "when it is wrong on reading (AUROC 0.500)."
     )
     base = result("base", 0.2, 0.4)
     rival = replace(x, values={**x.values, "brier": 0.1, "expected_reward": 0.9})
@@ -149,7 +149,7 @@ def test_of_an_average_the_tasks_are_named_that_differ() -> None:
     by_task = {"sums": on(-0.6), "reading": on(0.02), "letters": on(0.1)}
     assert headline([base, rival], on(-0.3), "", by_task) == (
         "x cuts ECE from 0.400 to 0.100 (not clearly on reading, the opposite on letters); "
-        "on reading its confidence is higher where it is wrong."
+        "on reading its confidence is higher when it is wrong."
     )
 
 
@@ -271,7 +271,7 @@ def test_the_average_of_tasks_and_the_ece_of_what_is_drawn(tmp_path: Path) -> No
     report = make_report(read_runs([run]))
     (figure,) = report.headline.figures
     assert figure.panels[0].subtitle.startswith("ECE 0.300 · pooled\N{NO-BREAK SPACE}0.000")
-    assert "all tasks together" in figure.notes[0]
+    assert "answers of all tasks" in figure.notes[0]
     assert "overconfident on hard" in report.sentence
     assert "underconfident on easy" in report.sentence
 
