@@ -44,17 +44,17 @@ LINE = (
 WORDS = "the sum of both numbers is then divided by what remains so we look at each case in turn " * 4
 
 
-def line(number: int) -> str:
-    """A record; one in three is right."""
-    confidence, right = f"0.{number % 97:02d}", number % 3 == 0
+def line(number: int, right: int = 3) -> str:
+    """A record; one in ``right`` is right."""
+    confidence, is_right = f"0.{number % 97:02d}", number % right == 0
     words = WORDS[: 100 + number * 7 % 250]
     tokens = 40 + number % 120
-    verdict = "correct" if right else "wrong"
+    verdict = "correct" if is_right else "wrong"
     return LINE % (number, words, number, confidence, tokens, number, confidence, verdict)
 
 
-def write_run(folder: Path, records: int) -> int:
-    """A run of so many records; how many bytes they have."""
+def write_run(folder: Path, records: int, right: int = 3) -> int:
+    """A run of so many records, one in ``right`` of them right; how many bytes they have."""
     settings = {
         "model": "m",
         "method": "rlcr",
@@ -69,7 +69,7 @@ def write_run(folder: Path, records: int) -> int:
             problem = {"id": f"sums/{number:07d}", "question": f"What is {number}?", "gold": [str(number)]}
             file.write(json.dumps(problem) + "\n")
     with open(folder / "records.jsonl", "w") as file:
-        file.writelines(map(line, range(records)))
+        file.writelines(line(number, right) for number in range(records))
     return (folder / "records.jsonl").stat().st_size
 
 
@@ -100,19 +100,23 @@ def most_memory(pid: int) -> int:
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) // 1024
 
 
-def page_memory(url: str) -> dict[str, Any]:
-    """What a browser needs for the page: its script's heap, and all that its process has for itself."""
-    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not browser or not driver:
-        return {}
+def open_browser() -> Any:
+    """Debian's chromium, without a window."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()
-    options.binary_location = browser
+    options.binary_location = shutil.which("chromium") or ""
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
         options.add_argument(argument)
-    chrome = webdriver.Chrome(options=options, service=Service(driver))
+    return webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+
+
+def page_memory(url: str) -> dict[str, Any]:
+    """What a browser needs for the page: its script's heap, and all that its process has for itself."""
+    if not shutil.which("chromium") or not shutil.which("chromedriver"):
+        return {}
+    chrome = open_browser()
     try:
         chrome.set_script_timeout(600)
         chrome.get(url)

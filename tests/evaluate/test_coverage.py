@@ -66,7 +66,7 @@ def test_the_table_of_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert "35/36" in text  # scored
         assert "18/36" in text  # rated
     assert "verified by exact" in shown
-    assert "* rests on some of the answers only" in shown
+    assert "* uses only some of the answers" in shown
     warning = "t: AUROC, Brier and ECE rest on 18 of 35 scored answers"
     assert f"warning: {warning}" in shown
     assert warning in files[0]
@@ -133,7 +133,7 @@ def test_the_page(tmp_path: Path) -> None:
         texts = [cell.text for row in tables[name].rows for cell in row]
         assert any(text.endswith("*") for text in texts), name
         assert any("18/3" in text for text in texts), name
-        assert any("rests on some" in note for note in tables[name].notes), name
+        assert any("uses only some" in note for note in tables[name].notes), name
     assert any("was verified by judge tiny" in note for note in tables["differences"].notes)
 
 

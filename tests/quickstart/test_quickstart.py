@@ -65,7 +65,7 @@ def test_what_it_leaves(done):
     assert summary["optimum"]["reward"] == pytest.approx(0.1166, abs=5e-5)
     assert (out / "figures" / "exact.csv").exists()
     page = done.report.read_text()
-    assert "Exactly, over every sequence of draws" in page
+    assert "Exact values, over every sequence of draws" in page
     assert "paper, RLCR-Brier (7B)" in page
     # One set of names: what happened, the table, the answers and the training speak of the same run.
     headline = page.split("<h1>")[1].split("</h1>")[0]

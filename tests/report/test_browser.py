@@ -139,7 +139,7 @@ def test_an_address_opens_the_same_answer_and_the_same_list(browser: Any, page: 
     assert (shown.texts(".card .where"), shown.address) == (seen, filtered)
     shown.open("about:blank")
     shown.open(f"{page.as_uri()}#answer?run=rlvr&task=gsm8k&id=nothing&sample=0")
-    assert shown.texts("#cards .missing") == ["This page does not hold it."]
+    assert shown.texts("#cards .missing") == ["That answer is not on this page."]
     assert shown.complaints() == []
 
 

@@ -83,7 +83,7 @@ def test_a_gain_in_one_metric_does_not_hide_a_loss_in_another() -> None:
     [
         ((-0.12, 0.01), (0.62, 0.77), "51.2%: neither clearly over- nor underconfident (ECE 0.089); its confidence tells right from wrong"),
         ((-0.12, -0.01), (0.45, 0.55), "51.2%: underconfident (ECE 0.089); its confidence does not clearly tell right from wrong"),
-        ((-0.02, 0.01), (0.30, 0.45), "51.2%: neither over- nor underconfident (ECE 0.089); its confidence is higher where it is wrong"),
+        ((-0.02, 0.01), (0.30, 0.45), "51.2%: neither over- nor underconfident (ECE 0.089); its confidence is higher when it is wrong"),
     ],
 )  # fmt: skip
 def test_one_run_is_called_calibrated_only_where_that_is_known(
@@ -91,7 +91,7 @@ def test_one_run_is_called_calibrated_only_where_that_is_known(
 ) -> None:
     values = {"accuracy": 0.571, "confidence": 0.512, "ece": 0.089, "auroc": 0.7}
     run = RunResult("x", values, 198, intervals={"gap": gap, "auroc": auroc})
-    begin = "x is right in 57.1% of 198 answers at a mean confidence of "
+    begin = "x gets 57.1% of 198 answers right at a mean confidence of "
     assert headline([run], exactly([run])) == f"{begin}{said} (AUROC 0.700)."
 
 
@@ -99,7 +99,7 @@ def test_one_run_alone_and_one_of_which_all_others_gave_up() -> None:
     values = {"accuracy": 0.454, "confidence": 0.642, "ece": 0.188, "auroc": 0.716}
     alone = RunResult("x", values, 500, intervals={"gap": (0.15, 0.23), "auroc": (0.67, 0.76)})
     said = (
-        "x is right in 45.4% of 500 answers at a mean confidence of 64.2%: overconfident (ECE 0.188); "
+        "x gets 45.4% of 500 answers right at a mean confidence of 64.2%: overconfident (ECE 0.188); "
         "its confidence tells right from wrong (AUROC 0.716)"
     )
     assert headline([alone], exactly([alone])) == f"{said}."
@@ -123,7 +123,7 @@ def test_too_few_answers_are_no_ground_for_a_judgement() -> None:
     values = {"accuracy": 1.0, "confidence": 0.7, "ece": 0.3, "auroc": None}
     alone = RunResult("x", values, 1, intervals={"gap": (-0.3, -0.3)})
     assert headline([alone], exactly([alone])) == (
-        "x is right in 100.0% of 1 answer: too few to judge its confidence."
+        "x gets 100.0% of 1 answer right: too few to judge its confidence."
     )
 
 
@@ -136,9 +136,9 @@ def test_of_an_average_the_tasks_are_named_that_differ() -> None:
     good, bad = on_task(0.3, (-0.01, 0.01), (0.8, 0.9)), on_task(0.1, (0.05, 0.2), (0.3, 0.4))
     x = replace(on_task(0.2, (-0.01, 0.12), (0.55, 0.65)), parts={"sums": good, "reading": bad})
     assert headline([x], exactly([x])) == (
-        "x is right in 20.0% of 200 answers at a mean confidence of 25.5%: neither over- nor underconfident on sums "
+        "x gets 20.0% of 200 answers right at a mean confidence of 25.5%: neither over- nor underconfident on sums "
         "and overconfident on reading (ECE 0.100); its confidence tells right from wrong on sums and is higher "
-        "where it is wrong on reading (AUROC 0.500)."
+        "when it is wrong on reading (AUROC 0.500)."
     )
     base = result("base", 0.2, 0.4)
     rival = replace(x, values={**x.values, "brier": 0.1, "expected_reward": 0.9})
@@ -149,7 +149,7 @@ def test_of_an_average_the_tasks_are_named_that_differ() -> None:
     by_task = {"sums": on(-0.6), "reading": on(0.02), "letters": on(0.1)}
     assert headline([base, rival], on(-0.3), "", by_task) == (
         "x cuts ECE from 0.400 to 0.100 (not clearly on reading, the opposite on letters); "
-        "on reading its confidence is higher where it is wrong."
+        "on reading its confidence is higher when it is wrong."
     )
 
 
@@ -197,7 +197,7 @@ def test_collapsed_runs_are_marked_and_get_no_praise(
         assert "best" not in {cell.mark for row in rows.values() for cell in row}
         assert "better" not in marks
         assert "worse" not in against
-        assert report.sentence.startswith("honest is right in ")
+        assert report.sentence.startswith("honest gets ")
         assert "mute gave up answering" in report.sentence or "mute is never right" in report.sentence
         assert any(warning.startswith("mute ") for warning in report.warnings)
     else:
@@ -221,7 +221,7 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path: Path) -> None:
     lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
     (folder / "records.jsonl").write_text("".join(lines[:25]))
     sentence = make_report(read_runs([folder])).sentence
-    assert sentence.startswith("So far, after 25 of 40 answers, run is right in ")
+    assert sentence.startswith("So far, after 25 of 40 answers, run gets ")
 
 
 def test_runs_that_have_answered_nothing_in_common_yet_are_not_called_silent(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_the_average_of_tasks_and_the_ece_of_what_is_drawn(tmp_path: Path) -> No
     report = make_report(read_runs([run]))
     (figure,) = report.headline.figures
     assert figure.panels[0].subtitle.startswith("ECE 0.300 · pooled\N{NO-BREAK SPACE}0.000")
-    assert "all tasks together" in figure.notes[0]
+    assert "answers of all tasks" in figure.notes[0]
     assert "overconfident on hard" in report.sentence
     assert "underconfident on easy" in report.sentence
 

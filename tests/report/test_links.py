@@ -48,8 +48,8 @@ def test_what_a_link_names_in_vain_is_said(browser: Any, page: Path) -> None:
         browser, page, "#answers?run=nosuch&task=trivia&low=abc&sort=newest&right=perhaps&colour=red"
     )
     assert shown.texts("#left-out") == [
-        "Of the link, run “nosuch”, low “abc”, sort “newest”, right “perhaps”, colour “red” are not known here"
-        " and were left out."
+        "run “nosuch”, low “abc”, sort “newest”, right “perhaps”, colour “red”"
+        " in the link are not known here and were ignored."
     ]
     assert shown.one("#left-out").is_displayed()
     # The address and the filters are of what is shown.
@@ -59,7 +59,7 @@ def test_what_a_link_names_in_vain_is_said(browser: Any, page: Path) -> None:
     shown.choose("#f-run", "rlcr")
     assert not shown.one("#left-out").is_displayed()
     shown = opened(browser, page, "#answers?page=999&sort=long")
-    assert shown.texts("#left-out") == ["Of the link, page “999” is not known here and was left out."]
+    assert shown.texts("#left-out") == ["page “999” in the link is not known here and was ignored."]
     assert shown.address.endswith("#answers?sort=long&page=68")
     shown = opened(browser, page, "#answers?run=rlcr&wrong=no&low=20&page=2")
     assert not shown.one("#left-out").is_displayed()
@@ -77,7 +77,7 @@ def test_what_is_opened_is_not_counted_among_filtered_answers(browser: Any, page
     for fragment, cards in (("#answer?run=rlvr&task=gsm8k&id=none&sample=0", 0), (ANSWER, 1)):
         shown = opened(browser, page, fragment)
         assert len(shown.all(".card")) == cards
-        assert shown.texts("#cards .missing") == ["This page does not hold it."] * (1 - cards)
+        assert shown.texts("#cards .missing") == ["That answer is not on this page."] * (1 - cards)
         for selector in (".reset", "#count", "#page-number", "#page-number-2", "#printed"):
             assert not shown.one(selector).is_displayed(), selector
         shown.click("#back")

@@ -93,7 +93,7 @@ def extra_files(folder: Path) -> None:
         (junk_files, "voting.json is left out: not UTF-8 text"),
         (wrong_shapes, "voting.json is not of the documented shape: t: n and value must be equally long"),
         (empty_shapes, "Not drawn: the file holds no curve"),
-        (extra_files, "All 40 answers of the runs are here"),
+        (extra_files, "All 40 answers are here"),
     ],
 )
 def test_what_is_missing_is_said(tmp_path: Path, spoil: Callable[[Path], None], said: str) -> None:
@@ -117,13 +117,13 @@ def test_damaged_lines_are_warned_of_at_the_top(tmp_path: Path) -> None:
     # What there is one of is said so.
     text = words(page)
     assert "1 evaluation, 1 answer ·" in text
-    assert "The only answer of the runs is here." in text
+    assert "The only answer is here." in text
 
 
 @pytest.mark.parametrize(
     ("records", "said"),
     [
-        ([record(f"q{n}", "t") for n in range(5)], "right in 100.0% of 5 answers"),
+        ([record(f"q{n}", "t") for n in range(5)], "gets 100.0% of 5 answers right"),
         ([record(f"q{n}", "t", verdict="wrong", confidence=0.0) for n in range(5)], "ECE 0.000"),
         ([record(f"q{n}", "t", verdict="unscorable") for n in range(5)], "none of its 5 answers could be scored"),
         ([record(f"q{n}", "t", confidence=None) for n in range(5)], "none of its 5 scored answers states a confidence"),

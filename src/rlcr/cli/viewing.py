@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from typing import Annotated
 
 import typer
@@ -24,3 +27,8 @@ def view(
 
     watched = Watched(runs, named_tasks(trained_on))
     serve(watched, port, ready=lambda url: say(f"{url} (Ctrl-C ends it)"))
+    if threading.active_count() > 1:
+        # A page of very many records is still being made. Python would stop that thread by unwinding it, and
+        # numpy's C++ aborts the process then. Nothing is being written, so that it can simply end.
+        sys.stdout.flush()
+        os._exit(0)

@@ -146,7 +146,7 @@ def _no_zero(value: float) -> str:
 
 #: Behind a number that does not rest on all answers.
 PARTIAL = "*"
-PARTIAL_NOTE = f"{PARTIAL} rests on some of the answers only: on as many as its row says."
+PARTIAL_NOTE = f"{PARTIAL} uses only some of the answers; its row says how many."
 
 
 def of_all(rows: int, every: int) -> str:
@@ -166,7 +166,7 @@ def resting_on(cell: Cell, rows: int, every: int) -> Cell:
     """
     if rows == every or cell.text in ("", "n/a"):
         return cell
-    note = f"rests on {rows:,} of {every:,} answers"
+    note = f"uses {rows:,} of {every:,} answers"
     return replace(cell, text=cell.text + PARTIAL, note=f"{cell.note}; {note}" if cell.note else note)
 
 

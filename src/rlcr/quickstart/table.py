@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from rlcr.metrics.tables import Cell, Heading, Table, estimate_cell
@@ -24,8 +25,8 @@ _COLUMNS = (
 )
 #: Why the trainings of the quickstart are not equally long.
 _LENGTHS = (
-    "RLCR with Brier's score is still learning when to be how sure long after the other ways have settled: "
-    "RLVR has nothing to learn of confidence, and the two that give up do so early."
+    "RLCR with the Brier score is still learning how sure to be long after the others have settled: RLVR "
+    "has nothing to learn about confidence, and the two that give up do so early."
 )
 
 
@@ -39,11 +40,11 @@ def exact_table(exact: Mapping[str, ExactEvaluation]) -> Table:
         said = Cell(f"{accuracy:.3f}", accuracy), Cell(""), Cell(f"{brier:.2f}", brier)
         rows.append((Cell(name), *said, Cell(""), Cell(""), Cell("")))
     caption = (
-        f"No sampling noise: greedy answers to all {len(best.answers_S):,} sequences of draws, each weighed "
-        "with its chance. The reward is accuracy − Brier, its share that of the best anybody can earn; the "
-        "best arm with one constant confidence earns 93%."
+        f"No sampling noise: greedy answers to all {len(best.answers_S):,} sequences of draws, each weighted "
+        "by its probability. Reward is accuracy − Brier; its share is of the most that any policy can earn. "
+        "The best answers with one constant confidence would earn 93%."
     )
-    return Table("exact", "Exactly, over every sequence of draws", _COLUMNS, tuple(rows), caption)
+    return Table("exact", "Exact values, over every sequence of draws", _COLUMNS, tuple(rows), caption)
 
 
 def story_of(out: Path, exact: Mapping[str, ExactEvaluation]) -> Story:
@@ -52,9 +53,17 @@ def story_of(out: Path, exact: Mapping[str, ExactEvaluation]) -> Story:
     return Story(
         names={out / way.name / what: way.title for way in ways for what in ("eval", "train")},
         exact={way.title: _told(exact[way.name]) for way in ways},
-        table=exact_table(exact),
+        table=_as_on_the_page(exact_table(exact)),
         lengths=_LENGTHS if len(ways) == 1 + len(WAYS) else "",
     )
+
+
+def _as_on_the_page(table: Table) -> Table:
+    """Headings as those of the page's other tables; in a terminal they are in small letters."""
+    columns = tuple(
+        replace(column, text=column.text[:1].upper() + column.text[1:]) for column in table.columns
+    )
+    return replace(table, columns=columns)
 
 
 def _told(exact: ExactEvaluation) -> dict[str, float | None]:

@@ -38,7 +38,7 @@ def collapse_of(run: EvalRun, tasks: Sequence[str]) -> tuple[Mark, str]:
         if silent >= NEARLY_ALWAYS:
             return "gave up", f"{run.label} gave up: {silent:.0%} of its answers abstain or are empty"
     if not (scored == CORRECT).any():
-        return "never right", f"{run.label} is never right: not one of its {len(scored):,} scored answers"
+        return "never right", f"{run.label} is never right: none of its {len(scored):,} scored answers is"
     return "", ""
 
 

@@ -97,7 +97,7 @@ def column_tables(run: EvalRun, stored: Mapping[str, Any]) -> list[Table]:
             heads = tuple(replace(heading, text=f"Δ {heading.text}") for _, heading in MEASURED)
             caption = (
                 "Each column minus the stated confidence, paired on the answers where both give one. "
-                "Marked: those whose interval leaves out 0."
+                "Marked where the interval excludes 0."
             )
             tables.append(
                 Table(

@@ -84,16 +84,16 @@ def pooled(tasks: Sequence[str], trained_on: Sequence[str]) -> list[Scope]:
 
 RELIABILITY = (
     "Is a model right as often as it says? Accuracy against stated confidence, in the ten bins of ECE. On "
-    "the dashed diagonal it is; a point below it is overconfident. The area of a point and the grey bar "
-    "behind it are the share of answers in the bin."
+    "the dashed diagonal it is; points below it are overconfident. The size of a point and the grey bar "
+    "behind it show the share of answers in the bin."
 )
 _SHORTLY = (
-    "Share of right answers (upwards) against stated confidence. On the dashed diagonal a model is right as "
-    "often as it says; below it, it is overconfident."
+    "Accuracy (vertical) against stated confidence (horizontal). On the dashed diagonal a model is right as "
+    "often as it says; below it, it is overconfident. Grey bars: the share of answers at each confidence."
 )
 _POOLED = (
-    "Drawn are the answers of all tasks together (pooled): what is too sure on one task and not sure enough "
-    "on another cancels out there, but not in the ECE, which is the mean of the tasks' ECEs."
+    "The curves pool the answers of all tasks: overconfidence on one task and underconfidence on another "
+    "cancel out there, but not in the ECE, which is the mean of the tasks' ECEs."
 )
 
 
@@ -121,7 +121,7 @@ def reliability(
     figure = _reliability_figure(
         f"reliability-{'first' if is_row else scope.name}", scope.title, panels, is_row
     )
-    notes = [f"Not evaluated on this: {'; '.join(without)}."] if without and not is_row else []
+    notes = [f"Not evaluated on this task: {'; '.join(without)}."] if without and not is_row else []
     if is_row and len(scope.tasks) > 1:
         notes.append(_POOLED)
     return replace(figure, notes=tuple(notes))
@@ -256,9 +256,9 @@ def risk_coverage(runs: Sequence[EvalRun], scope_list: Sequence[Scope]) -> Figur
         name="risk-coverage",
         title="Error rate of the most confident answers",
         caption=(
-            "Keep only the answers with the highest confidence: the share that is kept (coverage) against "
-            "the error rate among them (risk). Lower is better. A curve that rises from left to right means "
-            "that confidence tells right from wrong; a model with one constant confidence is a single point."
+            "Keep only the most confident answers: the share kept (coverage) against the error rate among "
+            "them (risk). Lower is better. A curve that rises from left to right means that confidence tells "
+            "right from wrong; a model that always states the same confidence is a single point."
         ),
         panels=panels,
         legend=tuple((colour, run.label) for colour, run in enumerate(runs)),

@@ -20,7 +20,7 @@ from rlcr.metrics.tables import (
 from rlcr.report.numbers import HEADLINE, METRICS, run_cell, verifiers_of, without_columns
 from rlcr.report.pairs import ALL_PAIRS, Pairs
 
-_RATED = "Rated of each"
+_RATED = "Rated (run, baseline)"
 
 
 def differences(pairs: Pairs, collapsed: Sequence[Mark]) -> list[tuple[str, Table]]:
@@ -60,7 +60,7 @@ def _minus(pairs: Pairs, baseline: int, collapsed: Sequence[Mark]) -> Table:
                     Cell(task),
                     *_cells(comparison, collapsed[baseline], collapsed[number]),
                     Cell(f"{comparison.questions:,}", comparison.questions),
-                    Cell(" and ".join(of_all(*n) for n in _rated(comparison))),
+                    Cell(", ".join(of_all(*n) for n in _rated(comparison))),
                 )
             )
             graded = [verifiers_of(one, [task]) for one in (base, run)]
@@ -70,12 +70,10 @@ def _minus(pairs: Pairs, baseline: int, collapsed: Sequence[Mark]) -> Table:
         notes.append(f"With more than {ALL_PAIRS} runs, each is compared with the first alone.")
     caption = (
         f"95% intervals from {pairs.resamples:,} paired resamples of the questions that both runs scored. "
-        "Marked: those whose interval leaves out 0."
+        "Marked where the interval excludes 0."
     )
     if any(collapsed):
-        caption += (
-            " Nothing of a run that gave up or is never right counts as better, nor as worse against it."
-        )
+        caption += " A run that gave up or is never right is never marked better, and none is worse than it."
     idle = [name for name, at in (("Task", 1), (_RATED, -1)) if _is_idle(rows, at)]
     columns, shown = without_columns(columns, rows, idle)
     # The name of the first run's table is that of its files; others are told apart by their number.

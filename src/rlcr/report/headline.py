@@ -63,7 +63,7 @@ class RunResult:
         low, high = (self.intervals or {}).get("auroc", (0.0, 1.0))
         if low > 0.5:
             return "tells right from wrong"
-        return "is higher where it is wrong" if high < 0.5 else "does not clearly tell right from wrong"
+        return "is higher when it is wrong" if high < 0.5 else "does not clearly tell right from wrong"
 
     def has(self, *metrics: str) -> bool:
         """Whether it has numbers for all of these."""
@@ -105,19 +105,19 @@ def _sentence(where: str, clauses: Sequence[str]) -> str:
 def apart(runs: Sequence[tuple[str, RunResult]]) -> str:
     """The sentence on runs that have no task in common; each comes with its task."""
     clauses = [
-        f"{run.label} is right in {run.values['accuracy']:.1%} on {task} (ECE {run.shown('ece')})"
+        f"{run.label} gets {run.values['accuracy']:.1%} right on {task} (ECE {run.shown('ece')})"
         if run.has("accuracy")
         else f"{run.label} has no scored answer on {task}"
         for task, run in runs
     ]
-    return _sentence("With no task in common", clauses)
+    return "The runs share no task: " + _sentence("", clauses)
 
 
 def _alone(run: RunResult) -> str:
     if not run.has("accuracy"):
         return f"{run.label} has no answer that could be scored"
     answers = "1 answer" if run.answers == 1 else f"{run.answers:,} answers"
-    said = f"{run.label} is right in {run.values['accuracy']:.1%} of {answers}"
+    said = f"{run.label} gets {run.values['accuracy']:.1%} of {answers} right"
     if not run.has("confidence", "ece"):
         return f"{said}; none of them states a confidence"
     if run.answers < FEW:
@@ -167,9 +167,9 @@ def _against(
         runs[base], runs[first], lambda name: change(first, name), lambda name: except_on(first, name)
     )
     clauses = [text]
-    misled = [task for task, part in runs[first].parts.items() if part.tells == "is higher where it is wrong"]
+    misled = [task for task, part in runs[first].parts.items() if part.tells == "is higher when it is wrong"]
     if misled:
-        clauses.append(f"on {joined(misled)} its confidence is higher where it is wrong")
+        clauses.append(f"on {joined(misled)} its confidence is higher when it is wrong")
     groups: dict[str, list[int]] = {}
     for number in rivals:
         if number != first:

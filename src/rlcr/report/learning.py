@@ -19,10 +19,10 @@ from rlcr.report.shapes import Band, Figure, Line, Panel, axis, interval, number
 from rlcr.report.trainings import taught_updates
 
 _POINTS = 120
-# A curve that moves by less than this, as a share or in shares of its own size, goes nowhere.
-_FLAT = 0.01
-# What never comes to this is 0 but for rounding.
-_NOTHING = 1e-5
+# A curve that moves by less than this part of its own size goes nowhere; one of shares, by less than this.
+_FLAT, _FLAT_SHARE = 0.01, 0.02
+# What never comes to this is 0 but for rounding, as of a sampler and a trainer that add up in another order.
+_NOTHING = 1e-4
 _KEY_CURVES = ("Reward", "Accuracy", "ECE", "Confidence: mean")
 
 
@@ -84,7 +84,7 @@ def training(trainings: Sequence[TrainingRun]) -> Figure:
     return Figure(
         name="training",
         title="During training",
-        caption=f"What the training logs at every update, over its own samples. {note}".strip(),
+        caption=f"Logged at every update, over the training's own samples. {note}".strip(),
         panels=tuple(panels),
         legend=tuple((run.colour, run.label) for run in trainings),
         missing="" if panels else "no update was logged" if trainings else "no training run was given",
@@ -98,7 +98,7 @@ def _flat(layers: Sequence[Line | Band], is_share: bool) -> str:
     for line in lines:
         y = np.asarray(line.y)
         most = np.abs(y).max(initial=0.0)
-        if len(y) < 3 or np.ptp(y) > max(_NOTHING, _FLAT if is_share else _FLAT * most):
+        if len(y) < 3 or np.ptp(y) > max(_NOTHING, _FLAT_SHARE if is_share else _FLAT * most):
             return ""
     values = {line.label: number(float(np.mean(line.y))) for line in lines}
     if len(set(values.values())) == 1:
@@ -107,8 +107,8 @@ def _flat(layers: Sequence[Line | Band], is_share: bool) -> str:
 
 
 _FIRST = (
-    "The sentence above compares the means of the first and of the last tenth of the updates. Rewards of "
-    "trainings whose rewards have other parts cannot be compared."
+    "The sentence above compares the mean of the first tenth of the updates with that of the last tenth. "
+    "Rewards made of different parts cannot be compared."
 )
 
 
@@ -172,7 +172,7 @@ def held_out(trainings: Sequence[TrainingRun]) -> Figure:
     return Figure(
         name="held-out",
         title=f"Held-out evaluations{where}",
-        caption="Evaluations on problems that were not trained on; bands are 95% intervals.",
+        caption="Evaluated on problems that are not trained on; bands are 95% intervals.",
         panels=tuple(panels),
         legend=tuple((run.colour, run.label) for run in trainings),
         missing="" if panels else "no training has finished a held-out evaluation",
@@ -220,15 +220,13 @@ def lengths(trainings: Sequence[TrainingRun]) -> str:
     for run in trainings:
         planned.setdefault(run.planned, []).append(run.label)
     said = [
-        f"{updates:,.0f} for {joined(names)}"
+        f"{updates:,.0f} updates for {joined(names)}"
         for updates, names in sorted(planned.items())
         if not math.isnan(updates)
     ]
     texts = [f"Not finished: {'; '.join(under_way)}."] if under_way else []
     if len(said) > 1:
-        texts.append(
-            f"The trainings differ in length because their recipes do: updates are {'; '.join(said[::-1])}."
-        )
+        texts.append(f"The trainings differ in length because their recipes do: {'; '.join(said[::-1])}.")
     return " ".join(texts) or "The trainings differ in length."
 
 

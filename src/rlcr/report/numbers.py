@@ -46,13 +46,13 @@ HEADLINE = (
 )
 _RATED = Heading("Rated")
 _COUNTED = (Heading("Tokens"), Heading("Repaired"), Heading("Unscorable"), Heading("Answers"), _RATED)
-_CAPTION = "With 95% intervals. Reward: accuracy − Brier, what RLCR pays on average."
-_BEST = "“best” stands where the paired difference to the next run is decided."
-_GRID_NOTE = f"{PARTIAL} rests on some of the answers only: the table of its task says on how many."
+_CAPTION = "With 95% intervals. Reward is accuracy − Brier: what RLCR pays on average."
+_BEST = "“best” is marked only where the 95% interval of the paired difference to the runner-up excludes 0."
+_GRID_NOTE = f"{PARTIAL} uses only some of the answers; the table of that task says how many."
 _MEANINGS = {
-    "Repaired": "Repaired: answers that took a forced continuation.",
-    "Unscorable": "Unscorable: answers that could not be judged; they count for nothing.",
-    "Rated": "Rated: judged and with a confidence, on which all but accuracy rests.",
+    "Repaired": "Repaired: responses that had to be forced to give an answer or a confidence.",
+    "Unscorable": "Unscorable: answers that could not be graded; they are left out of every number.",
+    "Rated": "Rated: graded answers that state a confidence; every number but accuracy uses only these.",
 }
 
 

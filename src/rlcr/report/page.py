@@ -80,6 +80,7 @@ def render(report: Report, *, live: bool = False, number: int = 0) -> str:
     )
     environment.filters["cut"] = samples.cut
     environment.filters["coded"] = _coded
+    environment.filters["whole_words"] = _whole_words
     style, script = _style_and_script(live)
     data = {
         "runs": [{"name": samples.cut(run.label), "method": samples.cut(run.method)} for run in report.evals],
@@ -120,6 +121,18 @@ def _coded(text: str) -> Markup:
     from markupsafe import Markup, escape
 
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(samples.cut(text)))))
+
+
+def _whole_words(text: str) -> Markup:
+    """A sentence whose short names with a hyphen, such as math-500, are not broken at it."""
+    from markupsafe import Markup, escape
+
+    escaped = str(escape(samples.cut(text)))
+    return Markup(re.sub(r"(?<![^\s])[^\s<]{1,22}(?![^\s])", _unbroken, escaped))
+
+
+def _unbroken(match: re.Match[str]) -> str:
+    return f'<span class="word">{match.group()}</span>' if "-" in match.group() else match.group()
 
 
 def _read(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from rlcr.files import new_file
 from rlcr.report.shapes import PALETTE, Band, Bars, Figure, Layer, Line, Panel, Stems
 
 KINDS = (".png", ".svg", ".pdf")
+# Sharp at the width of a page of text, and light enough for a README.
+_DPI = 110
 _NEUTRAL, _GRID, _INK = "#8A8A8A", "#E4E4E4", "#333333"
 _MARKERS = ("o", "s", "^", "D", "X", "o")
 SETTINGS: Any = {
@@ -48,7 +51,7 @@ def save(figure: Figure, paths: list[Path]) -> list[Path]:
         drawn = draw(figure)
         for path in paths:
             with new_file(path) as out:
-                drawn.savefig(out, dpi=160, format=path.suffix[1:].lower())
+                drawn.savefig(out, dpi=_DPI, format=path.suffix[1:].lower())
     return paths
 
 
@@ -56,7 +59,10 @@ def draw(figure: Figure) -> Any:
     """The figure as matplotlib's."""
     from matplotlib.figure import Figure as Drawing
 
-    panels = [panel for panel in figure.panels if not panel.missing]
+    drawn = [panel for panel in figure.panels if not panel.missing]
+    # Flat curves become a line of words, as the page folds them; where all are flat, they are drawn.
+    panels = [panel for panel in drawn if not panel.flat] or drawn
+    flat = [panel for panel in drawn if panel not in panels]
     across = min(3, len(panels))
     down = math.ceil(len(panels) / across)
     height = 3.9 if panels[0].square else 2.9
@@ -70,8 +76,13 @@ def draw(figure: Figure) -> Any:
         draw_panel(axes, panel)
     for axes in cells[len(panels) :]:
         axes.set_axis_off()
+    above = ""
+    if flat:
+        said = "; ".join(f"{panel.title} ({panel.flat})" for panel in flat)
+        lines = textwrap.wrap(_printable(f"Flat: {said}"), 50 * across)
+        above = "\n".join(lines)
     if figure.legend:
-        _legend(drawing, figure)
+        _legend(drawing, figure, above)
     return drawing
 
 
@@ -160,17 +171,29 @@ def _bars(axes: Any, bars: Bars) -> None:
         axes.vlines(middles, bars.low, bars.high, color=_INK, linewidth=1.2)
 
 
-def _legend(drawing: Any, figure: Figure) -> None:
+def _legend(drawing: Any, figure: Figure, above: str = "") -> None:
+    """The legend below the panels, and ``above`` it a text."""
     from matplotlib.lines import Line2D
 
     handles = [
         Line2D([], [], color=_colour(series), marker=_marker(series), markersize=5, label=_clean(name))
         for series, name in figure.legend
     ]
-    drawing.legend(handles=handles, loc="outside lower center", ncols=min(3, len(handles)), frameon=False)
+    drawing.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=min(3, len(handles)),
+        frameon=False,
+        title=above or None,
+        title_fontsize=8,
+    )
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _clean(text: str) -> str:
     """Without characters that no font can draw, and short enough for a label."""
-    text = "".join(c if c.isprintable() else " " for c in text)
+    text = _printable(text)
     return text if len(text) <= 60 else text[:59] + "…"

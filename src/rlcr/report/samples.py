@@ -126,6 +126,7 @@ class _Chooser:
         self._runs, self._selection = runs, selection
         self.chosen: set[tuple[int, int]] = set()
         self.spent = 0
+        self.has_cut = False
         # For each run, the rows of a question: companions have its id and, if there is one, its sample.
         self._rows_of: list[dict[str, dict[int, int]]] = []
         for run in runs:
@@ -169,6 +170,7 @@ class _Chooser:
     def _add(self, number: int, row: int) -> None:
         run = self._runs[number]
         record = run.record(row)
+        self.has_cut |= len(str(record.get("text") or "")) > LONGEST
         problem = self._problem(number, record)
         sample = {"r": number, "q": problem, **shown_record(record, run)}
         self.chosen.add((number, row))
@@ -256,12 +258,12 @@ def _parts(record: Mapping[str, Any], run: EvalRun) -> list[list[str]]:
 
 def _rule(runs: Sequence[EvalRun], selection: ShownSamples, chooser: _Chooser, whole: bool) -> list[str]:
     if not selection.total:
-        return ["The runs hold no records, so that there is nothing to read."]
+        return ["The runs have no records yet, so there is nothing to read."]
     shown = len(selection.samples)
-    cut_off = f"Of texts longer than {LONGEST:,} characters the middle is left out, with a note in its place."
+    cut_off = f"Texts longer than {LONGEST:,} characters are shortened in the middle, with a note."
     if whole and shown == selection.total:
-        every = "The only answer of the runs is" if shown == 1 else f"All {shown:,} answers of the runs are"
-        return [f"{every} here. {cut_off}"]
+        every = "The only answer is here." if shown == 1 else f"All {shown:,} answers are here."
+        return [f"{every} {cut_off}" if chooser.has_cut else every]
     first = f"confidently wrong (wrong with a confidence of at least {CONFIDENT:g}), the most confident first"
     kinds: dict[str, Callable[[EvalRun], np.ndarray]] = {
         first: _confidently_wrong,
@@ -269,8 +271,8 @@ def _rule(runs: Sequence[EvalRun], selection: ShownSamples, chooser: _Chooser, w
         "repaired": lambda run: run.rows.repaired > 0,
     }
     lines = [
-        f"{shown:,} of {selection.total:,} answers are here, because all would not fit one page. "
-        "First, in turn and for each run:"
+        f"{shown:,} of {selection.total:,} answers are here: all of them would not fit on one page. "
+        "Chosen first, run by run in turn:"
     ]
     for name, mask_of in kinds.items():
         masks = [mask_of(run) for run in runs]
@@ -280,7 +282,7 @@ def _rule(runs: Sequence[EvalRun], selection: ShownSamples, chooser: _Chooser, w
             f"{name}: {'all ' if have == total else ''}{have:,}{'' if have == total else f' of {total:,}'}"
         )
     lines.append(
-        "Then the others, evenly over each run. With each answer come those of the other runs to the same "
-        f"question. {cut_off}"
+        "Then others, spread evenly over each run. Each answer comes with those of the other runs to the "
+        f"same question. {cut_off if chooser.has_cut else ''}".strip()
     )
     return lines

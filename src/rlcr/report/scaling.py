@@ -226,7 +226,7 @@ def differences(having: Having) -> Table | None:
         Heading("N", key=True),
         Heading("Δ Accuracy", "up", interval=True, key=True),
     )
-    caption = "On the same resamples of the questions. Marked: those whose interval leaves out 0."
+    caption = "On the same resamples of the questions. Marked where the interval excludes 0."
     return Table("votes-minus-majority", "Against a plain majority", columns, tuple(rows), caption)
 
 

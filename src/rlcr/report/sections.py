@@ -221,21 +221,21 @@ class _Making:
             tables = (learning.trainings_table(self.trainings),)
             return Section("results", "Results", tables=tables, figures=() if first.missing else (first,))
         if not self.scopes:
-            return Section(
-                "results", "Results", missing="Nothing was answered yet, so that there are no results."
-            )
+            return Section("results", "Results", missing="Nothing has been answered yet.")
         return Section("results", "Results", tables=self._leading_tables(), figures=self._leading_row())
 
     def _leading_tables(self) -> tuple[Table, ...]:
         if not self.scope:
             return (self._grid(),)
         many = len(self.scope.tasks)
-        title = self.scope.title + (f": average of {many} tasks" if many > 1 else "")
+        title = (
+            f"{self.scope.title}: average of {many} tasks" if many > 1 else f"Results on {self.scope.title}"
+        )
         table = numbers.scope_table(self.pairs, self.measured, self.scope, self.marks, "headline", title)
         if not self.story.table:
             return (table,)
         folded = replace(
-            table, title=f"Sampled: {title}", folded="The same from sampled problems, with intervals"
+            table, title=f"{title}, sampled", folded="The same from sampled problems, with intervals"
         )
         return self._marked(self.story.table), folded
 
@@ -285,12 +285,13 @@ class _Making:
         tables = differences(self.pairs, [self.marks[run.label] for run in self.evals])
         if len(self.evals) < 2 or not tables:
             return []
-        intro = "Each run minus one of them, on the same questions."
+        intro = "Each run minus the baseline, on the questions that both answered."
         return [Section("differences", "Differences", intro, choices=tuple(tables), choose="Baseline")]
 
     def reliability(self) -> list[Section]:
         """The diagrams of every task, where the first screen has not shown them all."""
-        if len(self.single) < 2:
+        drawn_first = sum(len(run.tasks) for run in self.evals) <= _MOST_IN_A_ROW and not self.scope
+        if len(self.single) < 2 or drawn_first:
             return []
         figures = tuple(curves.reliability(self.evals, scope) for scope in self.single)
         drawn = tuple(figure for figure in figures if not figure.missing)
@@ -359,12 +360,12 @@ def _several_samples(evals: list[EvalRun], extra: artefacts.Artefacts) -> list[S
     def lacking(file: str, command: str) -> str:
         runs = [run.label for run in several if file not in run.artefacts]
         where = "; ".join(runs)
-        return f"Missing or out of date for {where}: `rlcr {command} RUN` makes it." if runs else ""
+        return f"Missing or out of date for {where}: run `rlcr {command} RUN`." if runs else ""
 
     scaling = Section(
         "scaling",
         "Test-time scaling",
-        "What more samples of the same question are worth, by the way in which one answer is chosen.",
+        "What more samples of the same question are worth, for each way of choosing one answer.",
         extra.tables_of("adaptive.json", "voting.json"),
         extra.figures_of("voting.json", "analyses.json"),
         lacking("voting.json", "vote"),
@@ -373,7 +374,7 @@ def _several_samples(evals: list[EvalRun], extra: artefacts.Artefacts) -> list[S
     coherence = Section(
         "coherence",
         "Coherence",
-        "Do the confidences of a model agree with each other?",
+        "Are a model's confidences consistent with each other?",
         figures=extra.figures_of("coherence.json"),
         missing=lacking("coherence.json", "coherence"),
     )

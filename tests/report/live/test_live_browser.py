@@ -107,7 +107,7 @@ def test_a_run_that_grows(browser: Any, tmp_path: Path) -> None:
         again.wait(lambda: len(again.texts(".card")) == 1)
         assert "t · q5" in again.text(".card .where")
         again = Shown(browser, server, "#answer?run=other&task=t&id=q5&sample=0")
-        assert again.texts("#cards .missing") == ["This page does not hold it."]
+        assert again.texts("#cards .missing") == ["That answer is not on this page."]
 
 
 def test_it_is_loaded_once_and_survives_the_death_of_the_writer(browser: Any, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_what_lags_behind_the_answers_says_so(
         shown.wait(lambda: shown.text("#count") == "5 of 5 answers")
         assert (
             shown.text(".earlier")
-            == "Headline, tables and figures rest on 1 answer and are being computed again."
+            == "Headline, tables and figures are based on 1 answer and are being updated."
         )
         assert shown.is_displayed(".earlier")
         assert "1 answer ·" in shown.text(".lede")

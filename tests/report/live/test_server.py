@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -154,3 +155,29 @@ def test_from_the_command_line(folder: Path) -> None:
     help_text = rlcr("view", "--help").stdout
     assert "127.0.0.1" in help_text
     assert "--port" in help_text
+
+
+#: A thread that is in numpy's C++ whenever one looks, as the maker of a large page may be.
+_BUSY = """
+import sys, threading
+from pathlib import Path
+import numpy as np
+from rlcr.cli.viewing import view
+numbers = np.arange(300_000) % 1000
+def count():
+    while True:
+        np.unique(numbers)
+threading.Thread(target=count, daemon=True).start()
+view([Path(sys.argv[1])], port=0)
+"""
+
+
+def test_it_ends_cleanly_while_a_page_is_being_made(folder: Path) -> None:
+    command = [sys.executable, "-c", _BUSY, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        process.terminate()
+        assert process.wait(300) == 0
+        assert process.stderr.read() == ""

@@ -182,7 +182,7 @@ class Watched:
         return self._read and self._made_of != (self._shelf.version, self._seen)
 
     def _made(self, inputs: ReportInput, number: int) -> str:
-        rule = f"Of texts longer than {LONGEST:,} characters the middle is left out, with a note."
+        rule = f"Texts longer than {LONGEST:,} characters are shortened in the middle, with a note."
         total = sum(len(run.rows) for run in inputs.evals)
         selection = ShownSamples(rule=[rule], total=total)
         report = make_report(inputs, self._trained_on, selection=selection)

@@ -70,9 +70,9 @@
   const tellLeftOut = (fields) => {
     leftOut = fields;
     const said = fields.map(([name, text]) => `${name} “${text.length > 60 ? `${text.slice(0, 60)}…` : text}”`);
-    const verb = said.length === 1 ? "is not known here and was" : "are not known here and were";
+    const verb = said.length === 1 ? "is" : "are";
     byId("left-out").hidden = !said.length;
-    byId("left-out").textContent = said.length ? `Of the link, ${said.join(", ")} ${verb} left out.` : "";
+    byId("left-out").textContent = said.length ? `${said.join(", ")} in the link ${verb} not known here and ${verb === "is" ? "was" : "were"} ignored.` : "";
   };
 
   const follow = () => {
@@ -131,7 +131,7 @@
     const count = isSide ? number(found.length, "question") : `${found.length.toLocaleString("en")} of ${total}`;
     byId("count").textContent = count + store.note();
     // Paper shows these cards and no others.
-    const passing = number(found.length, isSide ? "question" : "answer"), few = opened || !isFiltered() ? "" : " that pass the filters";
+    const passing = number(found.length, isSide ? "question" : "answer"), few = opened || !isFiltered() ? "" : " that match the filters";
     byId("printed").textContent = `Printed here: ${shown.length} of ${passing}${few} (page ${page + 1} of ${pages}).`;
     byId("printed").hidden = !shown.length || (opened !== null && pages === 1);
     for (const end of ["", "-2"]) {
@@ -147,10 +147,10 @@
     if (isArriving) arrive();
   };
   const whyNone = () => {
-    if (opened) return "This page does not hold it.";
+    if (opened) return "That answer is not on this page.";
     const { low, high } = filters();
-    const hint = low > high ? `: the range of confidence is the wrong way round (at least ${low}%, at most ${high}%)` : "";
-    return `No answer passes these filters${hint}.`;
+    const hint = low > high ? `: the confidence range is the wrong way round (at least ${low}%, at most ${high}%)` : "";
+    return `No answers match these filters${hint}.`;
   };
   const arrive = () => {
     isArriving = false;

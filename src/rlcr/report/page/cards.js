@@ -134,7 +134,7 @@ const makeCards = (store, addressOf) => {
       column.append(top);
       columns.append(column);
       if (!mate) {
-        column.append(make("p", "absent", "no answer of this run is on the page"));
+        column.append(make("p", "absent", "no answer from this run on this page"));
         return;
       }
       const [kind, word] = verdictOf(mate);

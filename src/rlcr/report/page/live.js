@@ -153,14 +153,14 @@ const keepCurrent = (store) => {
     document.body.classList.toggle("reading", isReading);
     // Answers are shown at once, what is computed from them later: until then it is said what that rests on.
     const isBehind = !isReading && (state.behind || state.page !== page);
-    const what = store.measured === state.answers ? "are of an earlier state" : `rest on ${answersOf(store.measured)}`;
-    earlier.textContent = `Headline, tables and figures ${what}${state.error ? "" : " and are being computed again"}.`;
+    const what = store.measured === state.answers ? "are of an earlier state" : `are based on ${answersOf(store.measured)}`;
+    earlier.textContent = `Headline, tables and figures ${what}${state.error ? "" : " and are being updated"}.`;
     earlier.hidden = !isBehind;
     document.body.classList.toggle("behind", isBehind);
   };
   const complain = (error) => {
     bar.classList.add("lost");
-    words.textContent = error instanceof TypeError ? "The server does not answer: has `rlcr view` ended?" : String(error.message);
+    words.textContent = error instanceof TypeError ? "The server does not respond. Is `rlcr view` still running?" : String(error.message);
   };
   store.failed = complain;
 
