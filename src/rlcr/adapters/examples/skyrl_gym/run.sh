@@ -12,6 +12,6 @@ python main.py \
   trainer.train_batch_size=16 trainer.policy_mini_batch_size=16 \
   generator.n_samples_per_prompt=32 \
   generator.sampling_params.temperature=0.7 \
-  generator.sampling_params.max_generate_length=4096 \
+  trainer.max_prompt_length=2048 generator.sampling_params.max_generate_length=4096 \
   data.train_data="['train.parquet']" data.val_data="['train.parquet']" \
   "$@"
