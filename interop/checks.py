@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,10 @@ class Checks:
         self._out.write_text(json.dumps({**self._found, "checks": self.done}), encoding="utf-8")
         print(f"  {'ok' if passed else 'DIFFERENT'}: {what}: {len(pairs)} compared, {largest:.1e} apart"
               + (f", {absent} present in one only" if absent else ""), flush=True)  # fmt: skip
+
+    def settings(self, what: str, pairs: Sequence[tuple[Any, Any]]) -> None:
+        """Compare settings as an engine reads them with what they should be: 1 where they are the same."""
+        self.equal(what, [float(found == wanted) for found, wanted in pairs], [1.0] * len(pairs))
 
     def metrics(self, what: str, found: dict[str, Any], case: Case, *, intervals: bool = False) -> None:
         """Compare the reported metrics with those of `rlcr metrics`."""

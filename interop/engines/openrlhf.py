@@ -1,14 +1,19 @@
 """OpenRLHF: its `SingleTurnAgentExecutor`, with an engine that says what is stored; by file and by HTTP."""
 
+import argparse
+import ast
 import asyncio
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
 from interop.case import Case
 from interop.checks import Checks
+from interop.examples import command_line
 from interop.serving import reward_service
 from interop.tokens import tokenizer
 from rlcr.adapters.example import copy_example
@@ -33,8 +38,41 @@ async def executed(executor: SingleTurnAgentExecutor, case: Case) -> list[dict]:
     return [await one(question, text, gold) for question, text, gold, _ in case.rows()]
 
 
+def settings_of(arguments: list[str]) -> Any:
+    """What OpenRLHF makes of a command line: its own parser and its own checks, which start no Ray.
+
+    They are in the script's last block, of which everything but the call of ``train`` is run.
+    """
+    found = find_spec("openrlhf")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    script = Path(found.submodule_search_locations[0]) / "cli" / "train_ppo_ray.py"
+    *_, block = ast.parse(script.read_text(encoding="utf-8")).body
+    assert isinstance(block, ast.If)
+    assert ast.unparse(block.body.pop()) == "train(args)"
+    names: dict[str, Any] = {"argparse": argparse}
+    exec("import os; from datetime import datetime", names)
+    before, sys.argv = sys.argv, [str(script), *arguments]
+    try:
+        exec(compile(ast.Module(block.body, []), script, "exec"), names)
+    finally:
+        sys.argv = before
+    return names["args"]
+
+
 def main(case: Case, out: Path) -> None:
     checks = Checks(out, "openrlhf")
+    read = settings_of(command_line("openrlhf", "MODEL"))
+    checks.settings(
+        "what it reads of the example's `run.sh`",
+        [
+            (read.algo.advantage.estimator, "dr_grpo"),
+            (read.actor.loss_agg_mode, "token-mean"),
+            (read.algo.kl.init_coef, 0.0),
+            (read.rollout.n_samples_per_prompt, 32),
+            (read.reward.remote_url[0], "reward_func.py"),
+        ],
+    )
     copy_example("openrlhf", Path("example"))
     by_file = asyncio.run(executed(SingleTurnAgentExecutor("example/reward_func.py"), case))
     checks.equal(

@@ -13,15 +13,26 @@ import numpy as np
 import ray
 import torch
 import verl
+from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from verl import DataProto
 from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.trainer.ppo.ray_trainer import RayPPOTrainer
 from verl.trainer.ppo.reward import load_reward_manager
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import validate_config
 
 from interop.case import Case
 from interop.checks import Checks
+from interop.examples import command_line
 from interop.tokens import tokenizer
+
+
+def settings_of(arguments: list[str]) -> Any:
+    """What verl makes of a command line: its own configuration with these changes."""
+    folder = Path(verl.__file__).parent / "trainer" / "config"
+    with initialize_config_dir(str(folder), version_base=None):
+        return compose("ppo_trainer", overrides=arguments)
 
 
 def configuration(manager: str) -> Any:
@@ -77,6 +88,21 @@ def dump(case: Case, scores: list[float], columns: dict[str, list]) -> Path:
 
 def main(case: Case, out: Path) -> None:
     checks = Checks(out, "verl")
+    read = settings_of(command_line("verl", "MODEL", "trainer.n_gpus_per_node=8"))
+    validate_config(read, use_reference_policy=need_reference_policy(read), use_critic=need_critic(read))
+    actor, function = read.actor_rollout_ref.actor, read.reward.custom_reward_function
+    checks.settings(
+        "what it reads of the example's `run.sh`",
+        [
+            (read.algorithm.adv_estimator, "grpo"),
+            (read.algorithm.norm_adv_by_std_in_grpo, False),
+            (read.algorithm.use_kl_in_reward, False),
+            (actor.use_kl_loss, False),
+            (actor.loss_agg_mode, "token-mean"),
+            (function.path, "pkg://rlcr.adapters.verl"),
+            (function.reward_kwargs.unscorable, 0),
+        ],
+    )
     found = asyncio.run(scored("naive", case))
     checks.equal(
         "`run_single` of the naive reward manager",

@@ -43,7 +43,13 @@ def described(value: object) -> str:
     >>> described(None), described([1])
     ('nothing (null)', "list '[1]'")
     """
-    return "nothing (null)" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
+    if value is None:
+        return "nothing (null)"
+    kind = type(value).__name__
+    try:
+        return f"{kind} {str(value)[:40]!r}"
+    except Exception:  # nested too deeply, or of a class whose text fails: no message may fail for that
+        return f"{kind} that cannot be shown"
 
 
 def shortened(text: str, most: int = 400) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from rlcr.errors import RlcrError, described
@@ -57,6 +57,8 @@ def as_texts(value: object) -> tuple[str, ...]:
 
 
 def _number_text(value: object) -> str:
-    if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+    # A whole number may be larger than any that `isfinite` takes.
+    finite = isinstance(value, Integral) or (isinstance(value, Real) and math.isfinite(value))
+    if finite and not isinstance(value, bool):
         return str(value)
     raise ValueError(f"expected a text, a number or a list of these, found {described(value)}")

@@ -52,11 +52,28 @@ def test_every_reward(name: str) -> None:
     assert scorer.parts == tuple(reward.weights)
 
 
+class Failing:
+    """An object of an engine that fails when it is read."""
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(f"no {name} any more")
+
+
+def nested(depth: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     "completion",
     [
         None,
         math.nan,
+        Failing(),
+        nested(100_000),
+        {"role": "assistant", "content": "", "reasoning": {"effort": "high"}},
         3.5,
         True,
         b"<think>",
@@ -68,6 +85,7 @@ def test_every_reward(name: str) -> None:
         {"role": "assistant", "content": 4},
         object(),
     ],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_text_is_unscorable(completion: object) -> None:
     found = Scorer().score_one(completion, "Paris")
@@ -108,6 +126,29 @@ def test_a_broken_gold_is_unscorable_but_malformed_is_malformed(gold: object) ->
     assert right.total is None
     assert right.reason.startswith("as gold expected a text")
     assert (malformed.total, malformed.correct) == (-0.5, False)
+
+
+@pytest.mark.parametrize("broken", [Failing(), nested(100_000), 10**6000], ids=["fails", "deep", "large"])
+def test_what_cannot_be_read_of_a_row_is_unscorable(broken: object) -> None:
+    scorer = Scorer(verifier="choice")
+    rows = [Row(RIGHT, broken), Row(RIGHT, "A", extras={"choices": broken}), Row(RIGHT, "A", extras=broken)]
+    for found in scorer.score(rows):
+        assert (found.scorable, found.total) == (False, None)
+        assert found.reason
+
+
+def test_settings_of_a_row_that_are_none_raise() -> None:
+    """What names the rule is a mistake of whoever set the run up, and must not pass for one of the model."""
+    with pytest.raises(RlcrError, match="unknown verifier nan: known: exact"):
+        Scorer().score([Row(RIGHT, "Paris", verifier=math.nan)])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(RlcrError, match="think_open of a row: expected true or false, found str 'false'"):
+        Scorer().score([Row.of(RIGHT, "Paris", {"think_open": "false"})])
+    rows = [
+        Row(RIGHT, "Paris", verifier=""),
+        Row.of(RIGHT, "Paris", {"question": np.array(["a", "b"]), "id": 0, "think_open": np.bool_(False)}),
+    ]
+    assert [one.total for one in Scorer().score(rows)] == [0.98, 0.98]
+    assert rows[1].id == "0"
 
 
 def test_the_policy_for_what_is_unscorable(
@@ -193,6 +234,12 @@ def test_threads_coroutines_and_other_processes() -> None:
         {"role": "assistant", "content": RIGHT.removeprefix("<think>…</think>"), "reasoning_content": "…"},
         {"role": "assistant", "content": RIGHT, "reasoning": "…"},
         {"content": [{"type": "reasoning", "reasoning": "…"}, {"type": "text", "text": RIGHT[len("<think>…</think>") :]}]},
+        {"content": [{"type": "reasoning", "text": "…"}, {"type": "text", "text": RIGHT[len("<think>…</think>") :]}]},
+        {"content": [{"text": "…", "thought": True}, {"text": RIGHT[len("<think>…</think>") :]}]},
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "…"}]}, RIGHT[len("<think>…</think>") :]]},
+        {"content": RIGHT[len("<think>…</think>") :], "reasoning_details": [{"type": "reasoning.text", "text": "…"}]},
+        np.array([{"role": "assistant", "content": np.array([{"type": "text", "text": RIGHT}])}], dtype=object),
+        np.array(RIGHT),
         SimpleNamespace(role="assistant", content=RIGHT[len("<think>…</think>") :], reasoning_content="…"),
         f"<s>{RIGHT}<|im_end|>\n<|endoftext|><|endoftext|>",
         f"{RIGHT}<｜end▁of▁sentence｜>",

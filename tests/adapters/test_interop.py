@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from interop.__main__ import RESULTS
 from interop.case import QUESTIONS, Case, _drawn, _total, split_thought
 from interop.checks import Checks
 from interop.environments import ENGINES
+from interop.examples import command_line
 from interop.snippets import snippet
 
 from rlcr.adapters.core import Row, Scorer
@@ -29,6 +31,32 @@ SNIPPETS = {
 
 def test_every_adapter_has_its_engine() -> None:
     assert set(ENGINES) == set(EXAMPLES) | set(SNIPPETS)
+
+
+@pytest.mark.parametrize(
+    ("engine", "title", "several"),
+    [
+        ("verl", "verl", "actor_rollout_ref.rollout.n=32"),
+        ("openrlhf", "OpenRLHF", "--rollout.n_samples_per_prompt 32"),
+        ("skyrl_gym", "SkyRL", "generator.n_samples_per_prompt=32"),
+    ],
+)
+def test_the_examples_say_what_makes_a_run_rlcr(
+    engine: str, title: str, several: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings of the page are those of the script, which hands on what follows the model, too."""
+    monkeypatch.chdir(tmp_path)
+    given = " ".join(command_line(engine, "MODEL", "its.own=1"))
+    section = table.PAGE.read_text(encoding="utf-8").split("## What makes a run RLCR")[1].split("\n## ")[0]
+    (row,) = re.findall(rf"^\| {title} \| .*$", section, re.MULTILINE)
+    settings = [
+        one
+        for quoted in re.findall("`([^`]+)`", row)
+        for one in re.split(r" (?=--)|(?<!-) (?=\w+\.)", quoted)
+    ]
+    assert len(settings) >= 3
+    for setting in [*settings, several, "MODEL", "its.own=1"]:
+        assert setting in given
 
 
 @pytest.mark.parametrize("name", SNIPPETS.values())

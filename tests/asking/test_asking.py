@@ -187,7 +187,7 @@ def test_it_stops_as_an_adaptive_run_does() -> None:
         ({"threshold": 1.5}, "from 0 to 1"),
         ({"verifier": "exat"}, "did you mean exact?"),
         ({"method": "rlrc"}, "unknown method"),
-        ({"threshold": "no/such.json"}, "cannot be read"),
+        ({"threshold": "no/such.json"}, "the threshold is no number and no file: no/such.json"),
         ({"recalibration": "no/such.json"}, "cannot be read"),
         ({"model": "x"}, "leave out model"),
     ],
@@ -257,3 +257,13 @@ def test_the_command_prints_a_bar() -> None:
         "abstains: below the threshold",
         "4 samples: Paris (2), Rome (1), Lyon (1)",
     ]
+
+
+def test_a_terminal_gets_the_votes_short_and_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    _, server = in_turn([text("Athens", "0.9"), text("in the year 1896 " * 9, "0.5")])
+    with server:
+        said = command("ask", "Where?", "--model", server.url, "--method", METHOD, "--samples", 2)
+    last = said.stdout.splitlines()[-1]
+    assert last.startswith("2 samples: Athens (1), in the year 1896 in")
+    assert len(last) <= 80

@@ -27,8 +27,8 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeVar
 
-from rlcr.adapters.texts import completion_text
-from rlcr.errors import RlcrError, described, nearest, shortened
+from rlcr.adapters.texts import completion_text, plain
+from rlcr.errors import RlcrError, described, named, nearest, shortened
 from rlcr.evaluate.grade import grade
 from rlcr.problem import Problem, as_texts
 from rlcr.prompts import opens_think
@@ -74,15 +74,15 @@ class Row:
         if not isinstance(about, Mapping):
             return cls(completion, gold, extras=about)
         extras = dict(about)
-        named = {name: extras.pop(name, None) for name in ("question", "verifier", "think_open", "id")}
+        own = {name: extras.pop(name, None) for name in ("question", "verifier", "think_open", "id")}
         return cls(
             completion,
             gold,
-            question=named["question"] or "",
+            question=own["question"],
             extras=extras,
-            verifier=named["verifier"],
-            think_open=named["think_open"],
-            id=str(named["id"] or ""),
+            verifier=own["verifier"],
+            think_open=own["think_open"],
+            id="" if own["id"] is None else str(own["id"]),
         )
 
     @classmethod
@@ -280,14 +280,19 @@ class Scorer:
             text = completion_text(row.completion, self.special_tokens)
         except ValueError as error:
             text_fault = str(error)
-        verifier = row.verifier or self.verifier
+        except Exception as error:  # an object of an engine may do anything when it is read
+            text_fault = f"the completion cannot be read: {named(error)}"
+        verifier = self.verifier if row.verifier in (None, "") else row.verifier
+        get_verifier(verifier)
         try:
             gold, extras = _with_options(_golds(row.gold), _extras(row.extras), verifier)
         except ValueError as error:
             gold_fault = str(error)  # without a gold every verifier says unscorable
+        except Exception as error:
+            gold_fault = f"gold or extras cannot be read: {named(error)}"
         question = row.question if isinstance(row.question, str) else ""
         problem = Problem(str(row.id), question, gold, verifier, extras=extras)
-        think_open = self.think_open if row.think_open is None else bool(row.think_open)
+        think_open = self.think_open if row.think_open is None else _true_or_false(row.think_open)
         return _Taken(text, problem, think_open, text_fault, gold_fault)
 
 
@@ -330,18 +335,25 @@ def _golds(gold: object) -> tuple[str, ...]:
             f"as gold expected a text, found an object without the key gold: its keys are {keys}"
         )
     try:
-        return as_texts(_plain(gold))
+        return as_texts(plain(gold))
     except ValueError as error:
         raise ValueError(f"as gold {error}") from None
 
 
 def _extras(extras: object) -> dict[str, Any]:
-    extras = _plain(extras)
+    extras = plain(extras)
     if extras is None:
         return {}
     if not isinstance(extras, Mapping):
         raise ValueError(f"extras: expected a mapping, found {described(extras)}")
-    return {str(name): _plain(value) for name, value in extras.items() if value is not None}
+    return {str(name): plain(value) for name, value in extras.items() if value is not None}
+
+
+def _true_or_false(think_open: object) -> bool:
+    """What a row says of its prompt: the text "false" must not count as true."""
+    if plain(think_open) not in (True, False):
+        raise RlcrError(f"think_open of a row: expected true or false, found {described(think_open)}")
+    return bool(think_open)
 
 
 def _with_options(
@@ -353,7 +365,7 @@ def _with_options(
     choices = extras["choices"]
     if isinstance(choices, Mapping):
         # A table of rows with different options fills up the missing ones with nulls.
-        choices = {str(label): _plain(text) for label, text in choices.items() if text is not None}
+        choices = {str(label): plain(text) for label, text in choices.items() if text is not None}
     try:
         options = options_of(choices)
     except ValueError as error:
@@ -362,11 +374,6 @@ def _with_options(
     if letters:
         golds = tuple(letter_and_text(letter, options.texts) for letter in letters)
     return golds, extras | {"choices": options.texts}
-
-
-def _plain(value: object) -> Any:
-    """A numpy value as Python's own: Parquet files come back as arrays."""
-    return value.tolist() if hasattr(value, "tolist") and hasattr(value, "dtype") else value  # pyright: ignore[reportAttributeAccessIssue]
 
 
 _count = itertools.count(1)  # whose next() no other thread can interrupt

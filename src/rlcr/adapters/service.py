@@ -39,7 +39,7 @@ from rlcr.adapters.service_metrics import ServiceMetrics
 from rlcr.adapters.shapes import BadRequest, answer, shape_of
 from rlcr.errors import RlcrError, named, need
 from rlcr.problem import Problem
-from rlcr.verify import get_plain_verifier, get_verifier, verify
+from rlcr.verify import get_plain_verifier, verify
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -76,17 +76,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class _Served(Scorer):
-    """A scorer that counts, and that knows whose mistake a verifier's name is."""
+    """A scorer that counts."""
 
     noted: Callable[[Sequence[Rewarded]], None] = lambda _: None
 
     def score(self, rows: Sequence[Row]) -> list[Rewarded]:
-        for row in rows:
-            if row.verifier is not None:
-                try:
-                    get_verifier(str(row.verifier))
-                except RlcrError as error:
-                    raise BadRequest(str(error)) from None
         found = super().score(rows)
         self.noted(found)
         return found
@@ -266,7 +260,7 @@ class RewardService:
             body = _read(raw)
             seen.shape = shape_of(body)
             return 200, _written(answer(body, self._scorer))
-        except (BadRequest, RlcrError) as error:  # our own settings were checked before we served
+        except (BadRequest, RlcrError) as error:  # our own settings were checked before: a row's is wrong
             return 400, _written({"error": str(error)})
         except Exception as error:  # a client must hear of it, and the next request be served
             log.exception("a request failed")

@@ -16,7 +16,9 @@ from rlcr.errors import described
 from rlcr.response import with_thought
 
 #: Where servers and chat templates put what a model thought before its content.
-_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+#: The types of parts of a content, and of details, whose text is a thought.
+_THOUGHT_TYPES = ("reasoning", "thinking", "reasoning.text", "reasoning.summary")
 
 _TOKEN = (
     r"(?:<\|[^|<>\s]{1,60}\|>|<｜[^｜<>\s]{1,60}｜>|</?s>"
@@ -91,6 +93,7 @@ def _left(text: str, start: int, end: int) -> int:
 
 
 def _joined(completion: object) -> str:
+    completion = plain(completion)
     if isinstance(completion, str):
         return completion
     if isinstance(completion, (list, tuple)):
@@ -105,7 +108,8 @@ def _last_output(items: Sequence[object]) -> object:
     for item in items:
         kind = _get(item, "type")
         if kind == "reasoning":
-            thought += _parts(_get(item, "content"))[1] or _parts(_get(item, "summary"))[1]
+            content, summary = (_parts(_get(item, name), name) for name in ("content", "summary"))
+            thought += "".join(content) or "".join(summary)
             continue
         if kind == "message":
             message = {"reasoning_content": thought, "content": _get(item, "content")}
@@ -126,32 +130,48 @@ def _message(message: object) -> str:
     has_content = "content" in message if isinstance(message, Mapping) else hasattr(message, "content")
     if not has_content:
         raise ValueError(f"the completion is no text: {described(message)}")
-    thought, text = _parts(_get(message, "content"))
+    thought, text = _parts(_get(message, "content"), "content")
     for name in _THOUGHTS:
-        thought = thought or _parts(_get(message, name))[1]
+        thought = thought or "".join(_parts(_get(message, name), name))
     if not thought or text.lstrip().startswith("<think>"):
         return text
     return with_thought(thought, text, finished=bool(text))
 
 
-def _parts(content: object) -> tuple[str, str]:
+def _parts(content: object, what: str) -> tuple[str, str]:
     """The thought and the text of a content: a text, nothing, or a list of parts."""
     if content is None:
         return "", ""
     if isinstance(content, str):
         return "", content
     if not isinstance(content, (list, tuple)):
-        raise ValueError(f"the completion's content is no text: {described(content)}")
+        raise ValueError(f"the completion's {what} is no text: {described(content)}")
     thoughts, texts = [], []
     for part in content:
         if isinstance(part, str):
             texts.append(part)
+        elif _get(part, "type") in _THOUGHT_TYPES or _get(part, "thought") is True:
+            thoughts.append(_thought(part))
         elif isinstance(text := _get(part, "text"), str):
             texts.append(text)
         else:
-            thoughts += [value for name in _THOUGHTS if isinstance(value := _get(part, name), str)]
+            thoughts.append(_thought(part))
     return "".join(thoughts), "".join(texts)
 
 
+def _thought(part: object) -> str:
+    """What a part of a content holds of a thought, under any of its names."""
+    for name in (*_THOUGHTS, "text", "summary"):
+        value = _get(part, name)
+        if isinstance(value, (str, list, tuple)) and (found := "".join(_parts(value, name))):
+            return found
+    return ""
+
+
 def _get(value: object, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    return plain(value.get(name) if isinstance(value, Mapping) else getattr(value, name, None))
+
+
+def plain(value: object) -> Any:
+    """A numpy value as Python's own: Parquet files come back as arrays."""
+    return value.tolist() if hasattr(value, "tolist") and hasattr(value, "dtype") else value  # pyright: ignore[reportAttributeAccessIssue]

@@ -24,6 +24,10 @@ def load_threshold(path: Path, samples: int, recalibration: str | Path | None) -
     A run gives two of them for each task, each from one half of the questions. The highest is taken: it is
     the one whose promise is kept on all of them.
     """
+    if not path.exists():
+        raise RlcrError(
+            f"the threshold is no number and no file: {path}; `rlcr select RUN` makes one in the run"
+        )
     stored = _stored(path, "`rlcr select`", path.parent, needs=_PRECISION)
     made_for, column = stored.get("samples", 1), stored.get("confidence", VERBALISED)
     if made_for != samples:

@@ -65,8 +65,8 @@ def get_verifier(name: str, grading: Grading = "strict") -> Verifier:
     if grading not in _GRADINGS:
         raise RlcrError(f"unknown grading {grading!r}: {nearest(grading, list(_GRADINGS))}")
     verifiers = _GRADINGS[grading]
-    if name not in verifiers:
-        raise RlcrError(f"unknown verifier {name!r}: {nearest(name, list(verifiers))}")
+    if not isinstance(name, str) or name not in verifiers:  # rows of a table may name anything
+        raise RlcrError(f"unknown verifier {name!r}: {nearest(str(name), list(verifiers))}")
     return verifiers[name]
 
 

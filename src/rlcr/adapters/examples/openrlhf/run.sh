@@ -9,4 +9,7 @@ python -m openrlhf.cli.train_ppo_ray \
   --algo.advantage.estimator dr_grpo \
   --algo.kl.init_coef 0 \
   --actor.loss_agg_mode token-mean \
+  --rollout.n_samples_per_prompt 32 \
+  --rollout.temperature 0.7 \
+  --data.max_len 8192 \
   "$@"

@@ -1,4 +1,4 @@
-"""SkyRL with our environment: python main.py takes the settings of SkyRL's own entry point."""
+"""RLCR with SkyRL 0.3: python main.py takes SkyRL's settings; --try takes one step without a trainer."""
 
 import sys
 
@@ -14,6 +14,7 @@ def register() -> None:
 
 def try_it() -> None:
     """One step without a trainer."""
+    register()
     extras = {"reward_spec": {"method": "rule", "ground_truth": "42"}}
     env = skyrl_gym.make("rlcr", extras=extras)
     env.init([{"role": "user", "content": "What is 6 x 7?"}])
@@ -21,11 +22,27 @@ def try_it() -> None:
     print(env.step(text))
 
 
+def train(arguments: list[str]) -> None:
+    """What SkyRL's own entry point does, with our environment."""
+    import ray
+    from skyrl.train.config import SkyRLTrainConfig
+    from skyrl.train.entrypoints.main_base import BasePPOExp
+    from skyrl.train.utils import validate_cfg
+    from skyrl.train.utils.utils import initialize_ray
+
+    @ray.remote(num_cpus=1)
+    def run(config: SkyRLTrainConfig) -> None:
+        register()  # in the process of Ray that makes the environments
+        BasePPOExp(config).run()
+
+    config = SkyRLTrainConfig.from_cli_overrides(arguments)
+    validate_cfg(config)
+    initialize_ray(config)
+    ray.get(run.remote(config))
+
+
 if __name__ == "__main__":
-    register()
     if "--try" in sys.argv:
         try_it()
     else:
-        from skyrl_train.entrypoints.main_base import main
-
-        main()
+        train(sys.argv[1:])
