@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from rlcr.runs.lines import write_whole
+
 
 def filled(page: str, tables: Mapping[str, str]) -> str:
     """A page with each table between ``<!-- its name -->`` and the ``<!-- end -->`` that follows.
@@ -22,5 +24,5 @@ def filled(page: str, tables: Mapping[str, str]) -> str:
 
 
 def write_tables(page: Path, tables: Mapping[str, str]) -> None:
-    """Put tables into a file."""
-    page.write_text(filled(page.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    """Put tables into a file, whole or not at all."""
+    write_whole(page, filled(page.read_text(encoding="utf-8"), tables))

@@ -10,6 +10,7 @@ from results.evidence.collect import SHOWN, finished, read_outcome
 from results.evidence.plan import FAMILIES, SEEDS, TRAINED
 
 from results import pages
+from rlcr.runs.lines import write_whole
 
 PAGE = Path("docs/results.md")
 NAMES = {
@@ -43,7 +44,7 @@ def filled(page: str, evidence: Mapping[str, Any]) -> str:
 
 def write(evidence: Mapping[str, Any]) -> Path:
     """Fill the page."""
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), evidence), encoding="utf-8")
+    write_whole(PAGE, filled(PAGE.read_text(encoding="utf-8"), evidence))
     return PAGE
 
 
