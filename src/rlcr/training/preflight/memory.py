@@ -79,11 +79,13 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
     Adam          2 t N' (2 N' in 8 bits, and a float32 for each block of 256), divided by n unless ddp
     exchange      ddp t N' on several devices; zero2 and zero3 a bucket of 5e8 numbers b, zero3
                   1e9 gathered weights b more; fsdp2 2 b (embeddings + 2 layers): weights, gradients
-    activations   m (P + C) (layers x kept + working), where one layer works with r 6 hidden +
-                  b (2 queries + 2 keys (1 + k) + 3 feed-forward) bytes a token, and keeps its
-                  input alone with gradient checkpointing (r hidden), else all of them; r, of the
-                  residual stream, is h where the weights are, b where they are cast first (zero,
-                  fsdp); attention repeats a shared prompt's keys
+    activations   m (P + C) (layers x kept + working), where one layer holds (8 + 2 r + 2 b) hidden +
+                  b (2 queries + 2 keys (1 + k) + 4 feed-forward) bytes a token for its backward pass,
+                  the 8 in norms, which compute in float32, and works with gradients of (r + b) hidden
+                  + 2 b feed-forward more; it keeps its input alone (r hidden) with gradient
+                  checkpointing, else all that it holds; r, of the residual stream, is h where the
+                  weights are, b where they are cast first (zero, fsdp); attention repeats a shared
+                  prompt's keys
                   k = group (P + C) / (P + group C) times,
                   :data:`~rlcr.engine.batches.REPEATED` at most
     logits        b m (P + C) vocabulary, at most :data:`~rlcr.engine.batches.HELD_LOGITS` b
@@ -106,9 +108,10 @@ def estimate(recipe: Recipe, shape: Shape, launch: Launch = "ddp", devices: int 
     sampled = recipe.max_prompt_tokens + recipe.group * recipe.max_completion_tokens
     repeated = min(recipe.group * longest / sampled, REPEATED) if recipe.shared_prompts else 0
     residual = held if launch == "ddp" else size
-    inner = 2 * queries + 2 * keys * (1 + repeated) + 3 * shape.feed_forward
-    working = residual * 6 * shape.hidden + size * inner
-    kept = residual * shape.hidden if recipe.gradient_checkpointing else working
+    inner = 2 * queries + 2 * keys * (1 + repeated) + 4 * shape.feed_forward
+    layer = (8 + 2 * residual + 2 * size) * shape.hidden + size * inner
+    kept = residual * shape.hidden if recipe.gradient_checkpointing else layer
+    working = layer + (residual + size) * shape.hidden + size * 2 * shape.feed_forward
     share = 1 if launch == "ddp" else devices
     bucket = size * min(_BUCKET, trained)
     copy, extra = 0.0, learning * trained if recipe.lora else 0
