@@ -113,7 +113,12 @@ def test_the_residual_stream_of_float32_weights_is_float32_under_autocast() -> N
 
 def test_a_backward_pass_takes_the_estimated_activations() -> None:
     """The growth of the peak with the tokens of a pass, as torch's allocator has it; in bfloat16 as under zero2."""
-    sizes = {"hidden_size": 512, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 128}
+    sizes: dict[str, Any] = {
+        "hidden_size": 512,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 1,
+        "head_dim": 128,
+    }
     model = tiny_model(**sizes, intermediate_size=2048, max_position_embeddings=2048).bfloat16().train()
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     add_token_scores(model, temperature=1.0)
@@ -143,7 +148,8 @@ def _peak(model: Any, prompt: int, completion: int) -> int:
     with torch.profiler.profile(profile_memory=True) as profile:
         learn()
     held = highest = 0
-    for event in profile.profiler.kineto_results.events():
+    profiler: Any = profile.profiler
+    for event in profiler.kineto_results.events():
         if event.name() == "[memory]":
             held += event.nbytes()
             highest = max(highest, held)
