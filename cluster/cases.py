@@ -6,6 +6,8 @@ sft       `rlcr sft`
 train     `rlcr train` with our sampler and held-out evaluation, where weights are whole; with
           transformers' sampler, whose draws depend on the process, where they are in parts: these runs
           are not compared with one process
+warm-up   `rlcr train` of a recipe with a warm-up, whose model is compared with that of one process; so is
+          the trained one where weights are whole
 resume    the last update of `train` made again from its checkpoint, as by a run that was interrupted
 refused   `rlcr train` where its model could not be saved, or trained as the recipe says
 killed    `rlcr train`, one of whose processes is killed
@@ -26,10 +28,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from tests.tiny import tiny_model, writing_model, writing_tokenizer
-from tests.training.sft_runs import rows, write_data
+from tests.training.sft_runs import rows, write_data, write_sums
 
 from cluster.compare import compare
 from cluster.processes import LIMIT, Running, start
+from rlcr.training.warm_up import WARM_UP
 
 #: By how much a weight may differ from that of one process.
 WITHIN = 1e-5
@@ -152,6 +155,31 @@ def _train(launch: str, place: Place) -> dict[str, Any]:
 _EVALUATED = ("eval_every=1", "eval_size=4")
 
 
+#: A warm-up of two updates, and one update of RL.
+_WARMED = (
+    "warm_up.examples=16", "warm_up.held_out=4", "warm_up.epochs=1", "warm_up.batch=8", "warm_up.lr=0.05",
+    "max_completion_tokens=80", "updates=1", "task=file", "task_settings.solution=steps",
+)  # fmt: skip
+
+
+def _warm_up(launch: str, place: Place) -> dict[str, Any]:
+    folder = place.folder
+    model, sums = _start(folder), write_sums(folder / "sums.jsonl")
+    for name in ("one", launch):
+        changes = [*_WARMED, f"task_settings.path={sums}"]
+        changes += ["sampler=transformers"] if launch in _PARTS and name != "one" else []
+        if not (folder / name / "model").exists():
+            shutil.rmtree(folder / name, ignore_errors=True)
+            place.succeed(name, _train_command(folder, folder / name, model, *changes))
+    found = _compared(folder / launch / WARM_UP, folder / "one" / WARM_UP, model)
+    if launch in _WHOLE:
+        went_on = _compared(folder / launch, folder / "one", model)["passed"]
+    else:
+        warm = _weights(folder / launch / WARM_UP)
+        went_on = 0 < compare(_weights(folder / launch), warm, warm)["difference"] < 1
+    return found | {"passed": found["passed"] and went_on}
+
+
 def _resume(launch: str, place: Place) -> dict[str, Any]:
     folder = place.folder.parent / "train"
     model, out = _start(folder), folder / launch
@@ -215,6 +243,7 @@ CASES: dict[str, Case] = {
     "update": Case(("ddp", "fsdp2", "zero2", "zero2-offload", "zero3"), _update),
     "sft": Case(("ddp", "fsdp2", "zero2", "zero2-offload", "zero3"), _sft),
     "train": Case((*_WHOLE, *_PARTS), _train),
+    "warm-up": Case((*_WHOLE, *_PARTS), _warm_up),
     "resume": Case((*_WHOLE, *_PARTS), _resume),
     "refused": Case(("fsdp1", "zero2-offload-replaced", "zero3-no-gather"), _refused),
     "killed": Case(("ddp", "zero2"), _killed),

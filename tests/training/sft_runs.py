@@ -1,4 +1,4 @@
-"""What tests of `rlcr sft` share: examples, the file they are read from, and a stop in the middle."""
+"""What tests of `rlcr sft` and of `rlcr warm-up` share: examples, the file they are read from, and a stop in the middle."""
 
 import json
 from pathlib import Path
@@ -35,6 +35,14 @@ def write_data(folder: Path, lines: list[dict[str, Any]]) -> str:
     folder.mkdir(exist_ok=True)
     (folder / "sft.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return str(folder)
+
+
+def write_sums(path: Path) -> Path:
+    """Sums of two numbers, a question each, with steps that even a tiny model can learn to write."""
+    sums = [(a, b) for a in range(12) for b in range(12)]
+    lines = [{"question": f"{a} + {b}?", "answer": a + b, "steps": "the sum"} for a, b in sums]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
 
 
 class StopAt(TrainerCallback):

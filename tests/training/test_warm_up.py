@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from tests import forks
 from tests.tiny import tiny_model, writing_model, writing_tokenizer
-from tests.training.sft_runs import StopAt
+from tests.training.sft_runs import StopAt, write_sums
 from transformers import TrainerCallback
 
 from rlcr.errors import RlcrError
@@ -55,14 +55,6 @@ save_every: 1
 report_to: []
 """
 WARM = {"examples": 96, "held_out": 16, "epochs": 4, "lr": 5e-3, "batch": 8}
-
-
-def write_sums(path: Path) -> Path:
-    """Sums of two numbers, a question each, with steps that even a tiny model can learn to write."""
-    sums = [(a, b) for a in range(12) for b in range(12)]
-    lines = [{"question": f"{a} + {b}?", "answer": a + b, "steps": "the sum"} for a, b in sums]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 def save(model: Any, folder: Path) -> str:

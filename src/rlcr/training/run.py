@@ -114,7 +114,7 @@ def train_run(
     check_vllm_server(recipe, device)
     check_micro_batch(recipe, state.num_processes)
     check_refill(recipe, state.num_processes)
-    args = grpo_config(recipe, out)
+    grpo_config(recipe, out)  # what TRL refuses
     if state.is_main_process:
         check_out(out, resume=resume)
     if recipe.model == EMBEDDED:
@@ -144,7 +144,7 @@ def train_run(
         checkpoint = last_whole(out / CHECKPOINTS) if resume else None
         try:
             start = warmed_start(resolved, out, data_dir=data_dir)
-            return _train(resolved, start, out, args, task_set, held_out, data, tokenizer, checkpoint, own)
+            return _train(resolved, start, out, task_set, held_out, data, tokenizer, checkpoint, own)
         except RlcrError:
             if state.is_main_process and not resume:
                 _leave_as_found(out)
@@ -155,7 +155,6 @@ def _train(
     resolved: Resolved,
     start: str,
     out: Path,
-    args: GRPOConfig,
     task_set: TaskSet,
     held_out_set: TaskSet | None,
     data: PreparedData,
@@ -165,6 +164,8 @@ def _train(
 ) -> TrainingResult:
     recipe, main = resolved.recipe, PartialState().is_main_process
     done = step_of(checkpoint) if checkpoint else 0
+    # Made only now: accelerate's state is that of the last one made, and a warm-up has one of its own.
+    args = grpo_config(recipe, out)
     # Trained weights stay in float32, where small steps do not round away; GPUs compute in bfloat16.
     dtype = "float32" if recipe.dtype == "auto" else recipe.dtype
     model, _ = load(start, device="cpu", dtype=dtype)

@@ -137,7 +137,7 @@ def train_sft(
 
     from rlcr.training.preflight.launch import check_sft_launch
 
-    check_sft_launch(lora=settings.lora_rank is not None)
+    check_sft_launch({"--lora-rank (train all weights, or do not shard)": settings.lora_rank is not None})
     machine = Machine.here()
     # Made here for the first time: without a GPU, processes find each other only if they are told so.
     state = PartialState(cpu=machine.device == "cpu")
@@ -222,7 +222,16 @@ def fit(
         # They are several times the size of the model, and nothing needs them now.
         shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     trainer.accelerator.wait_for_everyone()
+    _release(trainer)
     return report
+
+
+def _release(trainer: Any) -> None:
+    """Let go of the weights and of the launch: what comes next may load a model whole, in one process."""
+    from transformers.integrations.deepspeed import unset_hf_deepspeed_config
+
+    trainer.accelerator.free_memory()
+    unset_hf_deepspeed_config()  # with it, loading would be divided among all processes under ZeRO-3
 
 
 def read_report(out: Path) -> dict[str, Any]:

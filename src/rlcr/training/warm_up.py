@@ -6,8 +6,9 @@ of supervised training on rendered responses (:mod:`rlcr.training.warm_up_data`)
 are drawn at random, so that calibration is still to be learned. `rlcr train` warms up first where a recipe
 has a ``warm_up`` block.
 
-Trained by :func:`rlcr.training.sft.fit`. Before and after, responses to problems that are not taught are
-sampled as in the first update of RL, and counted:
+Trained by :func:`rlcr.training.sft.fit`, in as many processes as `rlcr sft`. Before and after, responses to
+problems that are not taught are sampled as in the first update of RL, by the first process with the whole
+weights, and counted:
 
     run.json         settings, hash of the data, versions, the command
     samples/         where responses are the model's own: a run of `rlcr eval`
@@ -33,7 +34,7 @@ from typing import Any
 
 import numpy as np
 from accelerate import PartialState
-from accelerate.utils import parse_flag_from_env
+from accelerate.utils.memory import clear_device_cache
 from transformers import TrainerCallback
 
 from rlcr.errors import RlcrError, need
@@ -54,6 +55,7 @@ from rlcr.training import sft
 from rlcr.training.data import measure_problems
 from rlcr.training.embedded import EMBEDDED, build
 from rlcr.training.preflight.device import computes_in_bf16, device_of
+from rlcr.training.preflight.launch import check_sft_launch
 from rlcr.training.recipes import Resolved
 from rlcr.training.recipes.checks import check_problems, check_start, own_prompt, prompt_of, reward_of
 from rlcr.training.recipes.settings import Recipe, WarmUp
@@ -126,11 +128,12 @@ def warm_up(
     out = Path(out)
     check_start(resolved)
     need("training", "datasets", "peft", "trl")
+    warm, lora = resolved.recipe.warm_up or WarmUp(), resolved.recipe.lora is not None
+    check_sft_launch({"lora (use warm_up.all_weights=true)": lora and not warm.all_weights})
     device = device_of(resolved.recipe)
     # As in `rlcr train`: processes wait long for each other, since only the first one samples.
     state = PartialState(cpu=device == "cpu", timeout=timedelta(hours=12))
     main = state.is_main_process
-    _check_whole_weights()
     if resume:
         open_run(out)  # a misspelt folder must not be made by locking it
     elif main:
@@ -147,7 +150,9 @@ def warm_up(
         if "after" in _read(out):
             return _read(out)
         if main:
+            plan.model.to(device)
             _prepare(plan, say)
+            plan.model.to("cpu")  # from where the trainer takes it, whole or in parts
         state.wait_for_everyone()
         if not (out / MODEL).is_dir():
             _teach(plan, say if main else _nothing, callbacks)
@@ -195,7 +200,7 @@ def _plan(resolved: Resolved, out: Path, device: str, processes: int, data_dir: 
     training.check(processes)
     task_set = load_taught(recipe, data_dir)
     # Float32 whatever the recipe says of RL, where adapters may have a base in half precision.
-    model, tokenizer = load(recipe.model, device=device, dtype="float32")
+    model, tokenizer = load(recipe.model, device="cpu", dtype="float32")
     check_targets(recipe.lora, model)  # else RL would refuse them after the warm-up
     set_arguments(tokenizer, recipe.chat_template, recipe.model)
     taught, held_out = _divide(recipe, warm, task_set, tokenizer)
@@ -252,15 +257,6 @@ def _divide(
     order = np.random.default_rng([recipe.seed % 2**32, 23]).permutation(len(fitting))
     shuffled = [fitting[place] for place in order]
     return shuffled[warm.held_out :], shuffled[: warm.held_out]
-
-
-def _check_whole_weights() -> None:
-    for flag, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
-        if parse_flag_from_env(flag):
-            raise RlcrError(
-                f"a warm-up does not go with weights that {name} shards: `rlcr warm-up RECIPE --out WARM` in"
-                " one process first, then train with model=WARM/model"
-            )
 
 
 # --- the steps --------------------------------------------------------------------------------------
@@ -343,6 +339,7 @@ class _SaysProgress(TrainerCallback):
 def _conclude(plan: _Plan, say: Say) -> None:
     """Measure again, with the model as it lies on disk."""
     plan.model.to("cpu")  # where it is on a GPU, two of them may not fit
+    clear_device_cache(garbage_collection=True)  # nor with the states of the optimiser
     sampler = LocalSampler.load(plan.out / MODEL, device=plan.machine.device, dtype="float32")
     after = measure(plan.recipe, sampler, plan.held_out)
     trained = sft.read_report(plan.out)

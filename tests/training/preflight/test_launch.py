@@ -17,6 +17,7 @@ from rlcr.training.launches import LAUNCHES, SHARDED, launch_config
 from rlcr.training.preflight import launch
 from rlcr.training.preflight.launch import check_launch, check_sft_launch, started
 from rlcr.training.recipes import load_recipe
+from rlcr.training.warm_up import warm_up
 
 ZERO2 = {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_ZERO_STAGE": "2"}
 ZERO3 = ZERO2 | {"ACCELERATE_DEEPSPEED_ZERO_STAGE": "3"}
@@ -118,7 +119,7 @@ def test_a_deepspeed_file_is_read_too(offloads: Any) -> None:
     with pytest.raises(RlcrError, match="accelerate would put DeepSpeed's own Adam in its place"):
         check_launch(recipe)
     with pytest.raises(RlcrError, match="accelerate would put DeepSpeed's own Adam in its place"):
-        check_sft_launch(lora=False)
+        check_sft_launch({})
     offloads("0.18.9", **KEEPS)
     with pytest.raises(
         RlcrError, match=r"DeepSpeed 0.18.9 may keep the last one only; install deepspeed>=0.19.8"
@@ -128,13 +129,16 @@ def test_a_deepspeed_file_is_read_too(offloads: Any) -> None:
     check_launch(recipe)
 
 
-def test_adapters_are_not_sharded(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_sft_launch(lora=True)
+def test_adapters_are_not_sharded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_sft_launch({"--lora-rank": True})
     for key, value in FSDP2.items():
         monkeypatch.setenv(key, value)
-    check_sft_launch(lora=False)
+    check_sft_launch({"--lora-rank": False})
     with pytest.raises(RlcrError, match="sharded over processes, which does not go with --lora-rank"):
-        check_sft_launch(lora=True)
+        check_sft_launch({"--lora-rank": True})
+    with pytest.raises(RlcrError, match=r"does not go with lora \(use warm_up.all_weights=true\)"):
+        warm_up(load_recipe("tiny-arms-brier", {"lora.rank": 4}), tmp_path / "warm")
+    assert not (tmp_path / "warm").exists()
 
 
 def test_nothing_is_loaded_or_written_before(tmp_path: Path) -> None:

@@ -77,11 +77,11 @@ def check_launch(recipe: Recipe) -> None:
     _check_deepspeed(launch)
 
 
-def check_sft_launch(*, lora: bool) -> None:
-    """The same for supervised training, where ``lora`` says whether adapters are trained."""
+def check_sft_launch(needs_whole: Mapping[str, bool]) -> None:
+    """The same for supervised training: settings that need whole weights, and whether they are used."""
     launch = started()
     _check_fsdp(launch)
-    _check_sharded(launch, {"--lora-rank (train all weights, or do not shard)": lora})
+    _check_sharded(launch, needs_whole)
     _check_deepspeed(launch)
 
 
