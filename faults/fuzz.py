@@ -91,7 +91,8 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def _fuzz_into(name: str, seconds: float, number: int, folder: str) -> None:
+def fuzz_into(name: str, seconds: float, number: int, folder: str) -> None:
+    """What a trial's process does: fuzz within its memory, and write what was found into the folder."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     most = size + (_MEGABYTES << 20)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -103,7 +104,7 @@ def _fuzz_into(name: str, seconds: float, number: int, folder: str) -> None:
 def trial(name: str, folder: Path, number: int, seconds: float = _SECONDS) -> Outcome:
     """So many seconds of one target."""
     outcome = Outcome()
-    process = context.Process(target=_fuzz_into, args=(name, seconds, number, str(folder)))
+    process = context.Process(target=fuzz_into, args=(name, seconds, number, str(folder)))
     process.start()
     process.join(seconds + _LATE)
     if process.exitcode is None:

@@ -23,6 +23,8 @@ def of(verifier: str, **extras: object) -> Problem:
         (of("math"), ["1/2", "0.5", r"\frac{1}{2}", r"$\dfrac12$", "0.50", "2"], [0, 0, 0, 0, 0, 1]),
         (of("math"), ["-3", "3", "- 3", "1/0", "east", r"\text{east}", "west"], [0, 1, 0, 2, 3, 3, 4]),
         (of("math"), ["x = 5", "5", r"\sqrt{8}", r"2\sqrt{2}", "(1, 2)", "(2, 1)"], [0, 0, 1, 1, 2, 3]),
+        (of("math"), ["5 cm", "5 m", "5 centimeters", "5 meters", "5.0 cm"], [0, 1, 0, 1, 0]),
+        (of("math"), ["17 km/h", "17 mph", "17", "three", "3"], [0, 1, 0, 2, 2]),
     ],
 )  # fmt: skip
 def test_groups(problem: Problem, answers: list[str | None], groups: list[int]) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ from faults.fuzzing import Target, one_line_errors
 from hypothesis import strategies as st
 
 from rlcr.errors import RlcrError
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -43,6 +48,23 @@ def test_what_is_wrong_is_found(tmp_path: Path) -> None:
     found = fuzz(Target("a test", st.integers(0, 60), _picky, seconds=0.1), 0.0, 0, tmp_path, least=200)
     assert sorted(kind.split()[0] for kind in found.failures) == ["AssertionError", "KeyError", "TooSlow"]
     assert sorted(found.failures.values()) == ["11", "7", "9"]
+
+
+HUNGRY = """
+import sys
+from faults import fuzz
+from faults.fuzzing import Target
+from hypothesis import strategies as st
+fuzz.TARGETS["hungry"] = Target("a test", st.integers(0, 1), lambda drawn, _: bytearray(drawn << 31))
+fuzz.fuzz_into("hungry", 0.2, 0, sys.argv[1])
+"""
+
+
+def test_an_input_that_takes_too_much_memory_is_found(tmp_path: Path) -> None:
+    """In a process of its own, since the limit stays."""
+    subprocess.run([sys.executable, "-c", HUNGRY, str(tmp_path)], check=True, timeout=300, cwd=ROOT)
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [kind.split()[0] for kind in found["failures"]] == ["MemoryError"]
 
 
 #: (target, input): what fuzzing has found, mended since.

@@ -59,6 +59,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "pytorch_model.bin does not belong to it": lambda checkpoint: (checkpoint / "pytorch_model.bin").touch(),
     "it was written after update 4": copy_the_older,
     "whole does not say": lambda checkpoint: (checkpoint / "whole").write_text('{"step": 6'),
+    "whole does not say which": lambda checkpoint: (checkpoint / "whole").write_text("[" * 100_000),
 }
 
 

@@ -113,6 +113,57 @@ odd | odd
 |x| | |x|
 3x | 3*x
 \frac{a}{b} | a/b
+3 | three
+12 | The answer is twelve.
+three | 3
+-3 | minus 3
+-3 | negative 3
+8 | 5 plus 3
+25 | 5 squared
+\sqrt{5} | square root of 5
+\sqrt{5} | sqrt 5
+\log 5 | log 5
+12 | 3 x 4
+6.02e23 | 6.02 x 10^23
+5000000 | 5 million
+5 million | 5,000,000
+36 | 3 dozen
+0.05 | 5 percent
+5 per cent | 5\%
+1/3 | 0.333...
+\frac{41}{333} | 0.123123…
+x^4 | x⁴
+x^{-12} | x⁻¹²
+x_1 | x₁
+3/4 | ¾
+3-2i | 3 - 2\mathrm{i}
+(1,2) | \langle 1,2\rangle
+\mathbb{R} | all real numbers
+(-\infty,2)\cup(5,\infty) | x<2 or x>5
+x<2 \text{ or } x>5 | (-\infty,2)\cup(5,\infty)
+x<2 or x>5 | x<2, x>5
+(2,5] | x > 2 and x ≤ 5
+2.50 dollars | \$2.50
+\$1,000 | 1,000 dollars
+5 euros | €5
+£5 | 5 pounds
+\$15 per hour | 15 dollars per hour
+3 kilograms | 3 kg
+20 students | 20
+6 in | 6 inches
+15 cm^2 | 15 square centimeters
+15 cubic meters | 15 m^3
+15 miles per hour | 15 mph
+15 km per hour | 15 km/h
+9.8 m/s^2 | 9.8 meters per second squared
+5 mL | 5 milliliters
+10 newtons | 10 N
+25 degrees Celsius | 25^\circ\text{C}
+25^\circ | 25°C
+9:00 \text{ a.m.} | 9:00 AM
+7:30 | 7:30 p.m.
+2A_{16} | 2A_{16}
+2516_8 | 2516
 """
 
 WRONG = r"""
@@ -187,6 +238,39 @@ ellipse | circle
 18 |  ?
 18 | 17 or 18
 \frac{a}{b} | b/a
+3 | negative 3
+3 | minus 3
+-3 | three
+3 | 5 plus 3
+5 | 5 squared
+5 | square root of 5
+5 | sqrt 5
+5 | log 5
+5 | 5 million
+5 million | 5 billion
+3 | 3 dozen
+5 | 5 percent
+5 | less than 5
+5 | more than 5 cm
+5 | It is not 5 cm
+5 | five hundred
+2/3 | 0.66
+(2,5) | x < 2 or x > 5
+(-\infty,2)\cup(5,\infty) | x<2 and x>5
+15 mph | 15 km/h
+15 m | 15 m^2
+15 m | 15 square meters
+15 square meters | 15 meters
+2 m/s | 2 m/s^2
+25°C | 25°F
+90^\circ | 90 radians
+$5 | €5
+\$5 | 5 cents
+\$15 per hour | \$15 per day
+9:00 | 8:00
+9:00 AM | 9:00 PM
+101_2 | 101_3
+20 students | 21
 """
 
 

@@ -285,6 +285,14 @@ def test_a_bare_gold_is_a_percentage_where_the_question_asks_for_one():
     assert [v.correct for v in verify_math([other] * 2, ["10%", "10"])] == [False, True]
 
 
+def test_a_bare_gold_is_in_millions_where_the_question_asks_for_them():
+    asked = Problem("1", "The town grew. How many million people live there now?", ("5",), "math")
+    other = Problem("2", "Five million people live there. How many have cars?", ("5",), "math")
+    answers = ["5 million", "5", "5 million people", "5 thousand", "5000000"]
+    assert [v.correct for v in verify_math([asked] * 5, answers)] == [True, True, True, False, False]
+    assert [v.correct for v in verify_math([other] * 2, ["5 million", "5"])] == [False, True]
+
+
 @pytest.mark.parametrize("method", ["Base", "RLVR", "RLVR-Classifier", "Answer-Prob", "RLCR"])
 def test_paper_grading_reproduces_every_stored_verdict(shared_data, method):
     problems, answers, evals = stored(shared_data, method)

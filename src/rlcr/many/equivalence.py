@@ -12,8 +12,8 @@ reads a gold otherwise than an answer, so that each is taken for the gold once: 
 either way says so. One that does not end, or that the verifier cannot make, leaves two answers apart.
 
 Sameness is made transitive by joining groups, whatever the order of the answers. Only a join that would put
-two different numbers or words into one group is refused (taken for the gold, 50% equals 0.5 and 50): there
-the first to be compared are joined.
+two different numbers, words or units into one group is refused (taken for the gold, 50% equals 0.5 and 50; 5
+equals 5 cm and 5 m): there the first to be compared are joined.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from fractions import Fraction
 
 from rlcr.problem import Problem
 from rlcr.verify import verify
-from rlcr.verify._formula import as_text, formula, without_markup
+from rlcr.verify._formula import as_text, formula, unit_of, without_markup
+from rlcr.verify._units import same_unit
 from rlcr.verify.choice import option_of
 from rlcr.verify.exact import normalise
 
@@ -77,9 +78,12 @@ class _Form:
     text: str
     number: Fraction | None = None
     open: bool = False
+    unit: str | None = None
 
     def differs(self, other: _Form) -> bool:
         """Whether the two forms are known to be different answers without asking."""
+        if not same_unit(self.unit, other.unit):
+            return True
         if self.number is not None and other.number is not None:
             return abs(self.number - other.number) > _CLOSE
         return not (self.open or other.open)
@@ -183,7 +187,9 @@ def _math_form(text: str) -> _Form:
     words = as_text(without_markup(text))
     if words is not None:
         return _Form(_plain(words), text)
-    whole = formula(text)
+    whole, unit = formula(text), unit_of(text)
+    if unit is not None:  # 5 cm may be 5, and is not 5 m
+        return _Form(("measured", whole, unit), text, open=True, unit=unit)
     number = _number(whole)
     return _Form(number, text, number) if number is not None else _Form(("formula", whole), text, open=True)
 

@@ -138,7 +138,7 @@ def why_damaged(checkpoint: Path) -> str:
             return ""  # of an earlier version, which wrote no hashes
         marker = json.loads(content)
         step, hashes = marker["step"], dict(marker["files"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return f"{_WHOLE} does not say which files belong to it"
     if step != step_of(checkpoint):
         return f"it was written after update {step}"

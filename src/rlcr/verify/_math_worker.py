@@ -24,7 +24,7 @@ from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
 from math_verify import LatexExtractionConfig, parse, verify
 from sympy.core.relational import Relational
 
-from rlcr.verify._formula import formula, formulas
+from rlcr.verify._formula import formula, formulas, long_words
 from rlcr.verify._process import serve
 
 MEMORY_BYTES = 2 * 1024**3
@@ -257,9 +257,15 @@ def _read(latex: str) -> sympy.Basic | None:
 
 @lru_cache(maxsize=4096)
 def _read_gold(gold: str) -> sympy.Basic | None:
-    """A gold is read whole where that is possible, else by the rules for answers."""
+    """A gold is read whole where that is possible, else as an answer; with words, as an answer first."""
+    texts = [formula(gold), *formulas(gold)]
     return next(
-        (read for text in (formula(gold), *formulas(gold)) if (read := _read(text)) is not None), None
+        (
+            read
+            for text in (reversed(texts) if long_words(gold) else texts)
+            if (read := _read(text)) is not None
+        ),
+        None,
     )
 
 
@@ -280,6 +286,7 @@ def _with_percent(tree: sympy.Basic, divisor: int) -> sympy.Basic:
 
 
 def _same(gold: sympy.Basic, answer: sympy.Basic) -> bool:
+    gold, answer = (one.doit() if isinstance(one, sympy.Intersection) else one for one in (gold, answer))
     return (
         verify(gold, answer, timeout_seconds=None)
         or _same_interval(gold, answer)
@@ -290,13 +297,24 @@ def _same(gold: sympy.Basic, answer: sympy.Basic) -> bool:
 def _same_interval(gold: sympy.Basic, answer: sympy.Basic) -> bool:
     """A condition on one unknown, and the interval of its solutions."""
     sets = [one for one in (gold, answer) if isinstance(one, sympy.Interval | sympy.Union)]
-    conditions = [one for one in (gold, answer) if isinstance(one, Relational | sympy.And | sympy.Or)]
+    conditions = [condition for one in (gold, answer) for condition in _conditions(one)]
     if not sets or not conditions or len(conditions[0].free_symbols) != 1:
         return False
     try:
-        return conditions[0].as_set() == sets[0]
+        return any(condition.as_set() == sets[0] for condition in conditions)
     except (NotImplementedError, TypeError, ValueError, AttributeError):
         return False
+
+
+def _conditions(tree: Any) -> list[Any]:
+    """The condition that a formula is; of several behind commas, that all hold and that one does."""
+    if isinstance(tree, Relational | sympy.And | sympy.Or):
+        return [tree]
+    several = tree.args if isinstance(tree, sympy.FiniteSet | sympy.Tuple) else ()
+    conditions = [one for one in several if isinstance(one, Relational)]
+    if not conditions or len(conditions) < len(several):
+        return []
+    return [sympy.And(*conditions), sympy.Or(*conditions)]
 
 
 def _same_complex(gold: sympy.Basic, answer: sympy.Basic) -> bool:

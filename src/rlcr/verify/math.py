@@ -10,13 +10,14 @@ Different from the authors' grading, which never parses the gold, so that 0.5 an
   that is too large to evaluate (``9^{9^9}``, ``100000000!``, ``(x+1)^{9999}``, a sine of a sine of a sine…:
   the bounds are in :mod:`rlcr.verify._math_worker`) unless the gold is that same expression. Were they
   unscorable, a policy could write them to escape its penalty.
-- Where gold and answer both name a unit, it must be the same: 5 cm is not 5 m. Units are not converted, and
-  one may be missing. "not 5" is not 5.
+- Where gold and answer both name a unit (:mod:`rlcr.verify._units`), it must be the same: 5 cm is not 5 m.
+  Units are not converted, and one may be missing. "not 5" and "less than 5" are not 5.
 - Otherwise both are read as formulas (:mod:`rlcr.verify._formula`) and compared by math-verify: numbers to
   6 decimals where one side is a float, ``x = 5`` equals ``5``, ``x \\le 3`` equals ``(-\\infty, 3]``.
 - A percentage is its value: ``700%`` equals 7 and not 700. Only where the gold is written as one (``50%``)
   may the sign be missing: 50 is then as good as 0.5 and ``50%``. And where the last sentence of the question
-  asks for a percentage, a bare gold is one: "By what percent …?" with gold 10 accepts ``10%``.
+  asks for a percentage, a bare gold is one: "By what percent …?" with gold 10 accepts ``10%``. So it is with
+  millions, dozens and the like: "How many millions …?" with gold 5 accepts "5 million".
 - An answer that does not parse is wrong. A gold that does not parse is unscorable.
 - An answer on which the comparison does not end in time, takes all memory or crashes is wrong, if the gold
   compares with itself and with a number; else that is unscorable. So it is when the processes that compare
@@ -34,6 +35,7 @@ from rlcr.problem import Problem
 from rlcr.verify._formula import as_text, denies, depth, unit_of, without_markup
 from rlcr.verify._math_pool import Job, settle
 from rlcr.verify._plain import stated
+from rlcr.verify._units import same_unit
 from rlcr.verify.exact import same_text
 from rlcr.verify.verdict import CORRECT, NO_ANSWER, WRONG, Verdict
 
@@ -45,7 +47,14 @@ MAX_DEPTH = 10
 # int() refuses more than 4,300 digits; more than these are never needed.
 _INTEGER = re.compile(r"-?[0-9]{1,400}")
 _PLAIN_NUMBER = re.compile(r"\s*-?[0-9]+(?:\.[0-9]+)?\s*")
-_PERCENT = re.compile(r"\bper ?cent|%", re.IGNORECASE)
+#: What a bare gold may be counted in, if the question asks for it and the answer says it.
+_COUNTED = {
+    "%": re.compile(r"\bper ?cent|%", re.IGNORECASE),
+    **{
+        name: re.compile(rf"\b{name}s?\b", re.IGNORECASE)
+        for name in ("hundred", "thousand", "million", "billion", "trillion", "dozen")
+    },
+}
 _SENTENCE_END = re.compile(r"(?<=[.?!])\s+")
 
 
@@ -58,10 +67,13 @@ def verify_math(
 
 
 def _golds(problem: Problem, answer: str | None) -> Sequence[str]:
-    """The golds, bare numbers also as the percentages that they are where one is asked for and given."""
-    if "%" not in (answer or "") or not _PERCENT.search(_SENTENCE_END.split(problem.question.strip())[-1]):
+    """The golds, bare numbers also as the percentages or millions that they are where those are asked for."""
+    if not answer or not (counted := [name for name, said in _COUNTED.items() if said.search(answer)]):
         return problem.gold
-    return [*problem.gold, *(f"{gold}%" for gold in problem.gold if _PLAIN_NUMBER.fullmatch(gold))]
+    asked = _SENTENCE_END.split(problem.question.strip())[-1]
+    names = [name for name in counted if _COUNTED[name].search(asked)]
+    plain = [gold for gold in problem.gold if _PLAIN_NUMBER.fullmatch(gold)]
+    return [*problem.gold, *(f"{gold} {name}" for gold in plain for name in names)]
 
 
 def first_look(golds: Sequence[str], answer: str | None) -> Verdict | Job:
@@ -88,7 +100,7 @@ def first_look(golds: Sequence[str], answer: str | None) -> Verdict | Job:
         return CORRECT
     unit = unit_of(answer)
     formulas = tuple(
-        gold for gold in golds if as_text(gold) is None and not (unit and unit_of(gold) not in (None, unit))
+        gold for gold in golds if as_text(gold) is None and (unit is None or same_unit(unit, unit_of(gold)))
     )
     if _INTEGER.fullmatch(answer):
         integers = [int(gold) for gold in formulas if _INTEGER.fullmatch(gold)]
