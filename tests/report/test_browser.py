@@ -59,7 +59,7 @@ def test_filters_by_clicking(browser: Any, page: Path) -> None:
     shown.write("#f-find", "[17]")
     assert shown.count == 7
     shown.write("#f-find", "no text has this")
-    assert shown.texts("#cards .missing") == ["No answer passes these filters."]
+    assert shown.texts("#cards .missing") == ["No answers match these filters."]
     shown.click(".reset")
     first = shown.texts(".card .where")
     shown.click("#next")
@@ -214,7 +214,7 @@ def test_on_paper_figures_and_tables_are_whole(browser: Any, page: Path, tmp_pat
     shown.run("window.dispatchEvent(new Event('beforeprint'))")
     assert shown.run(wide) == []
     shown.open(f"{page.as_uri()}#answers?run=rlvr&task=trivia&page=8")
-    assert shown.texts("#printed") == ["Printed here: 10 of 80 answers that pass the filters (page 8 of 8)."]
+    assert shown.texts("#printed") == ["Printed here: 10 of 80 answers that match the filters (page 8 of 8)."]
     shown.open(f"{page.as_uri()}#answers?view=side")
     assert shown.texts("#printed") == ["Printed here: 4 of 280 questions (page 1 of 70)."]
 

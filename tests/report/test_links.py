@@ -69,7 +69,7 @@ def test_what_a_link_names_in_vain_is_said(browser: Any, page: Path) -> None:
 def test_a_range_the_wrong_way_round_is_said(browser: Any, page: Path) -> None:
     shown = opened(browser, page, "#answers?low=90&high=10")
     assert shown.texts("#cards .missing") == [
-        "No answer passes these filters: the range of confidence is the wrong way round (at least 90%, at most 10%)."
+        "No answers match these filters: the confidence range is the wrong way round (at least 90%, at most 10%)."
     ]
 
 

@@ -80,7 +80,7 @@ def test_what_was_trained_on_is_not_pooled(runs: dict[str, Path]) -> None:
     report = make_report(read_runs([runs["base"], runs["rlcr"], runs["training"]]))
     assert report.headline.tables[0].title == "Out of domain (all tasks but arms): average of 2 tasks"
     told = make_report(read_runs([runs["base"], runs["rlcr"]]), ["gsm8k"])
-    assert told.headline.tables[0].title == "trivia"
+    assert told.headline.tables[0].title == "Results on trivia"
     assert make_report(read_runs([runs["base"]])).headline.tables[0].title == "All tasks: average of 2 tasks"
     with pytest.raises(RlcrError, match="no run has it; the tasks are gsm8k, trivia"):
         make_report(read_runs([runs["base"]]), ["nothing"])

@@ -167,7 +167,7 @@ def test_links_into_a_run_that_is_being_read(browser: Any, tmp_path: Path) -> No
     with viewed(folder, idle=2) as server:
         shown = Shown(browser, server, "#answers?task=trivia&run=nosuch")
         shown.wait(lambda: shown.text("#count") == "30 of 70 answers")
-        assert shown.text("#left-out").startswith("Of the link, run “nosuch” is not known here")
+        assert shown.text("#left-out").startswith("run “nosuch” in the link is not known here")
         assert shown.run("return location.hash") == "#answers?task=trivia"
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
