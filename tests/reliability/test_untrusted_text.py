@@ -198,6 +198,8 @@ HOSTILE_RECIPES = {
     "a long line": "name: " + "x" * (2 << 20),
     "tabs": "a:\t- b\n\t- c",
     "a surrogate": "name: \"\\ud800\"",
+    "no model": "like: tiny-arms-brier\nmodel: ''",
+    "a model that ends a string": "like: tiny-arms-brier\nmodel: \"\\x00\"",
 }  # fmt: skip
 
 
