@@ -185,7 +185,7 @@ def test_odd_rows_do_not_harm_the_others(server: RewardServer) -> None:
         {"completion": {"role": "assistant", "content": RIGHT}, "gold": [GOLD, "7"]},
         {"completion": "x" * 1_000_000, "gold": GOLD},
         {"completion": "\ud83d", "gold": "\ud83d", "verifier": "exact", "question": 3, "id": [1]},
-        {"completion": None, "gold": {"a": 1}, "choices": 7, "think_open": "yes"},
+        {"completion": None, "gold": {"a": 1}, "choices": 7},
     ]
     status, reply = server.post({"rows": rows})
     assert status == 200

@@ -37,6 +37,11 @@ class Page:
         self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
         element.click()
 
+    def reset(self) -> None:
+        """No filters any more; the page sees to that once the click is over."""
+        self.click(".reset")
+        time.sleep(0.4)
+
     def choose(self, selector: str, text: str) -> None:
         from selenium.webdriver.support.ui import Select
 

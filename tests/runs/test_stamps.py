@@ -75,7 +75,7 @@ def test_the_report_leaves_out_what_is_stale_and_says_so(run: Path) -> None:
     for name in DERIVED:
         assert any(f"{name} is left out, for it is stale" in note for note in report.notes), name
     page = render(report)
-    assert "Missing or out of date for run: <code>rlcr vote RUN</code> makes it." in page
+    assert "Missing or out of date for run: run <code>rlcr vote RUN</code>." in page
     assert "confidence-weighted" not in page
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.markup import escape
 
 from rlcr.asking import Answer
+from rlcr.errors import shortened
 from rlcr.terminal import console
 
 _WIDTH = 20
@@ -19,8 +20,9 @@ def print_answer(answer: Answer) -> None:
     if answer.abstained:
         out.print("abstains: " + ("below the threshold" if answer.text else "no sample holds an answer"))
     if answer.samples > 1:
-        votes = [f"{one.answer} ({one.votes})" for one in answer.votes]
-        out.print(escape(f"{answer.samples} samples: {', '.join(votes) or 'no answer'}"), soft_wrap=True)
+        votes = [f"{shortened(one.answer, 40)} ({one.votes})" for one in answer.votes]
+        said = escape(f"{answer.samples} samples: {', '.join(votes) or 'no answer'}")
+        out.print(said, soft_wrap=True, highlight=False)
 
 
 def bar(confidence: float | None) -> str:
