@@ -110,10 +110,10 @@ def test_killing_workers_at_random_makes_nothing_unscorable():
     pool = WorkerPool(WORKER, size=2)
     jobs = [Job((rf"\frac{{{n}}}{{7}}",), f"{n}/7 + 0") for n in range(500)]
     with Killer(pool, 0.3, most=8) as killer:
-        verdicts = settle(jobs, 20, pool)
+        while killer.kills < 5:  # a fast machine is through with all jobs before the killer is
+            verdicts = settle(jobs, 20, pool)
+            assert [(job, v) for job, v in zip(jobs, verdicts, strict=True) if not v.correct] == []
     pool.close()
-    assert killer.kills >= 5
-    assert [(job, v) for job, v in zip(jobs, verdicts, strict=True) if not v.correct] == []
 
 
 @needs_proc
