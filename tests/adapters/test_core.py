@@ -139,10 +139,13 @@ def test_what_cannot_be_read_of_a_row_is_unscorable(broken: object) -> None:
 
 def test_settings_of_a_row_that_are_none_raise() -> None:
     """What names the rule is a mistake of whoever set the run up, and must not pass for one of the model."""
-    with pytest.raises(RlcrError, match="unknown verifier nan: known: exact"):
-        Scorer().score([Row(RIGHT, "Paris", verifier=math.nan)])  # pyright: ignore[reportArgumentType]
-    with pytest.raises(RlcrError, match="think_open of a row: expected true or false, found str 'false'"):
-        Scorer().score([Row.of(RIGHT, "Paris", {"think_open": "false"})])
+    good = Row(RIGHT, "Paris")
+    with pytest.raises(RlcrError, match="^row 1: unknown verifier nan: known: exact"):
+        Scorer().score([good, Row(RIGHT, "Paris", verifier=math.nan)])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(
+        RlcrError, match=r"^row 0 \(q7\): think_open: expected true or false, found str 'false'"
+    ):
+        Scorer().grade([Row.of(RIGHT, "Paris", {"think_open": "false", "id": "q7"}), good])
     rows = [
         Row(RIGHT, "Paris", verifier=""),
         Row.of(RIGHT, "Paris", {"question": np.array(["a", "b"]), "id": 0, "think_open": np.bool_(False)}),

@@ -113,8 +113,11 @@ def test_unscorable_is_not_wrong(server: RewardServer) -> None:
         (b'{"rows": 3}', "rows: expected a list"),
         (b'{"rows": [3]}', "row 0: expected an object"),
         (b'{"rows": [{"completion": "x"}]}', "row 0: has no gold"),
-        (b'{"rows": [{"completion": "x", "gold": "y", "verifier": "mtah"}]}', "did you mean math?"),
-        (b'{"rows": [{"completion": "x", "gold": "y", "verifier": ["math"]}]}', "unknown verifier"),
+        (
+            b'{"rows": [{"completion": "x", "gold": "y", "verifier": "mtah"}]}',
+            "row 0: unknown verifier 'mtah': did you mean math?",
+        ),
+        (b'{"rows": [{"completion": "x", "gold": "y", "verifier": ["math"]}]}', "row 0: unknown verifier"),
         (
             b'{"rows": [{"completion": "x", "gold": "y", "verifer": "math"}]}',
             "row 0: unknown key 'verifer'; did",

@@ -9,7 +9,8 @@ engines hand over: texts, messages, numpy values, JSON.
 
 No completion makes it raise. One that is no text (NaN, None, a number) is unscorable, since no model writes
 that; so is a row whose gold or extras are of the wrong kind. A mistake in the settings raises
-:class:`~rlcr.errors.RlcrError`, when the scorer is made where that is possible.
+:class:`~rlcr.errors.RlcrError`, when the scorer is made where that is possible; one in what a row sets for
+itself (a verifier that does not exist) names the row.
 
 A scorer holds its settings and nothing else: it can be pickled for a Ray worker and used from any thread; the
 processes that compare formulas are shared by all of them. In a coroutine use :meth:`Scorer.score_async`.
@@ -199,7 +200,7 @@ class Scorer:
 
     def score(self, rows: Sequence[Row]) -> list[Rewarded]:
         """The reward of each completion, in order. All are verified at once: a large batch is fastest."""
-        return _apart(self._score, [self._take(row) for row in rows])
+        return _apart(self._score, self._take_all(rows))
 
     def _score(self, taken: Sequence[_Taken]) -> list[Rewarded]:
         reward = self._reward()
@@ -253,7 +254,7 @@ class Scorer:
 
     def grade(self, rows: Sequence[Row]) -> list[Record]:
         """Records as `rlcr score` makes them: read leniently, with the verdict on the answer."""
-        return _apart(self._grade, [self._take(row) for row in rows])
+        return _apart(self._grade, self._take_all(rows))
 
     def _grade(self, taken: Sequence[_Taken]) -> list[Record]:
         format = self._reward().format
@@ -273,6 +274,17 @@ class Scorer:
 
     def _reward(self) -> Reward:
         return get_reward(self.reward, format=self.format, weights=self.weights)
+
+    def _take_all(self, rows: Sequence[Row]) -> list[_Taken]:
+        """Rows in our own terms; a mistake in what one of them asks for is raised with its place."""
+        taken: list[_Taken] = []
+        for number, row in enumerate(rows):
+            try:
+                taken.append(self._take(row))
+            except RlcrError as error:
+                name = f" ({shortened(str(row.id), 80)})" if row.id else ""
+                raise RlcrError(f"row {number}{name}: {error}") from None
+        return taken
 
     def _take(self, row: Row) -> _Taken:
         text, text_fault, gold, extras, gold_fault = "", "", (), {}, ""
@@ -352,7 +364,7 @@ def _extras(extras: object) -> dict[str, Any]:
 def _true_or_false(think_open: object) -> bool:
     """What a row says of its prompt: the text "false" must not count as true."""
     if plain(think_open) not in (True, False):
-        raise RlcrError(f"think_open of a row: expected true or false, found {described(think_open)}")
+        raise RlcrError(f"think_open: expected true or false, found {described(think_open)}")
     return bool(think_open)
 
 
