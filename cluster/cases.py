@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -80,9 +81,7 @@ class Place:
         """The same, to its end; raises unless all is well."""
         running = self.begin(name, arguments)
         if running.wait():
-            lines = running.errors.splitlines()
-            told = [line for line in lines if "Error" in line or line.startswith("rlcr: ")]
-            raise RuntimeError("; ".join(told[:3]) or running.errors[-300:])
+            raise RuntimeError(_cause(running.errors))
 
 
 @dataclass(frozen=True)
@@ -225,6 +224,17 @@ def _killed(launch: str, place: Place) -> dict[str, Any]:
         "said": said[0] if said else running.errors[-300:],
         "passed": passed,
     }
+
+
+_OF_A_PROCESS = re.compile(r"rlcr: |(\[rank\d\]: )?[\w.]*(Error|Exception)\b")
+_OF_THE_LAUNCHER = re.compile(r"(exitcode|traceback)\s*:")
+
+
+def _cause(errors: str) -> str:
+    """What ended a run: what its processes said, else the signal that the launcher saw one of them die of."""
+    lines = [line.strip() for line in errors.splitlines() if "ChildFailedError" not in line]
+    found = [line for saying in (_OF_A_PROCESS, _OF_THE_LAUNCHER) for line in lines if saying.match(line)]
+    return "; ".join(found[:3]) or errors[-300:]
 
 
 def _said(running: Running) -> list[str]:

@@ -43,10 +43,10 @@ def environment(name: str) -> dict[str, str]:
         file.write(yaml.safe_dump(config))
         file.flush()
         set_by_launcher = environment_of(Path(file.name))
-    told = {key: value for key, value in set_by_launcher.items() if key.startswith(("ACCELERATE_", "FSDP_"))}
+    ours = {key: value for key, value in set_by_launcher.items() if key.startswith(("ACCELERATE_", "FSDP_"))}
     if name == "zero2-offload":
-        told["ACCELERATE_DEEPSPEED_CONFIG_FILE"] = str(OFFLOAD)
-    return told
+        ours["ACCELERATE_DEEPSPEED_CONFIG_FILE"] = str(OFFLOAD)
+    return ours
 
 
 def environment_of(path: Path) -> dict[str, str]:

@@ -46,8 +46,8 @@ def test_samples_go_where_they_are_needed_and_never_beyond_the_budget(tmp_path: 
         with pytest.raises(RlcrError, match="adaptive.* was"):
             evaluate(replace(settings, adaptive=None), tmp_path / "run", resume=True)
     assert samples_of(tmp_path / "run") == {"France": 8, "Italy": 8, "Spain": 18, "Japan": 18}
-    told = json.loads((tmp_path / "run" / "adaptive.json").read_text())
-    (task,) = told["tasks"].values()
+    saved = json.loads((tmp_path / "run" / "adaptive.json").read_text())
+    (task,) = saved["tasks"].values()
     assert task["samples_each"] == {"4": 4, "9": 4}
     assert task["samples"]["value"] == 6.5
     assert task["accuracy"]["value"] == 0.5
@@ -69,7 +69,7 @@ def test_samples_go_where_they_are_needed_and_never_beyond_the_budget(tmp_path: 
     measured = run_samples(tmp_path / "run", "verbalised").measure(resamples=10).overall
     assert measured.n == 8 * 4
     rescore(tmp_path / "run")
-    assert json.loads((tmp_path / "run" / "adaptive.json").read_text()) == told
+    assert json.loads((tmp_path / "run" / "adaptive.json").read_text()) == saved
 
 
 def test_an_adaptive_run_of_the_same_model_compares_as_equal(tmp_path: Path) -> None:

@@ -62,9 +62,9 @@ def test_one_refused_problem_fails_alone_and_can_be_asked_again(tmp_path: Path) 
         command = ("eval", "--model", server.url, "--task", task, "--method", "rlcr", "--out", run)
         first = rlcr(*command)
         assert first.returncode == 0, first.stderr
-        told = " ".join(first.stdout.split())
-        assert "39 of 40 completions; 1 failed" in told
-        assert REASON in told
+        printed = " ".join(first.stdout.split())
+        assert "39 of 40 completions; 1 failed" in printed
+        assert REASON in printed
         results = json.loads((run / "results.json").read_text())
         assert results["coverage"] == {"capitals": {"asked": 40, "answered": 39, "failed": {REASON: 1}}}
         assert "1 failed" in (run / "results.md").read_text()
@@ -108,8 +108,8 @@ def test_a_server_that_refuses_everything_stops_the_run(tmp_path: Path, status: 
     assert failed(run) == []
 
 
-@pytest.mark.parametrize(("status", "told"), [(400, "either"), (500, "either"), (401, "API_KEY")])
-def test_a_server_that_breaks_down_fails_no_problem(tmp_path: Path, status: int, told: str) -> None:
+@pytest.mark.parametrize(("status", "says"), [(400, "either"), (500, "either"), (401, "API_KEY")])
+def test_a_server_that_breaks_down_fails_no_problem(tmp_path: Path, status: int, says: str) -> None:
     """Half of the replies, and then the same refusal for everything: that is not about the problems."""
     run, task = tmp_path / "run", capitals(tmp_path, 10)
     answered, lock = set[str](), threading.Lock()
@@ -123,7 +123,7 @@ def test_a_server_that_breaks_down_fails_no_problem(tmp_path: Path, status: int,
 
     with ModelServer(refusing(runs_dry, status=status)) as server:
         settings = Settings(server.url, (task,), "rlcr")
-        with pytest.raises(RlcrError, match=told):
+        with pytest.raises(RlcrError, match=says):
             evaluate(settings, run, sampler=impatient(server))
         assert failed(run) == []
         with pytest.raises(RlcrError, match=r"unfinished"):

@@ -149,8 +149,8 @@ COLLAPSES: dict[str, Callable[[int], Line]] = {
 @pytest.mark.parametrize("kind", COLLAPSES)
 @pytest.mark.parametrize(("prompts", "group"), [(64, 32), (8, 8)])
 def test_a_collapse_is_told_once_and_soon(kind: str, prompts: int, group: int) -> None:
-    ((update, told),) = warnings(simulate(COLLAPSES[kind], 1, 300, prompts, group))
-    assert told == kind
+    ((update, warned_of),) = warnings(simulate(COLLAPSES[kind], 1, 300, prompts, group))
+    assert warned_of == kind
     assert 100 < update <= 155
 
 
