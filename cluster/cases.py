@@ -233,8 +233,8 @@ _OF_THE_LAUNCHER = re.compile(r"(exitcode|traceback)\s*:")
 def _cause(errors: str) -> str:
     """What ended a run: what its processes said, else the signal that the launcher saw one of them die of."""
     lines = [line.strip() for line in errors.splitlines() if "ChildFailedError" not in line]
-    found = [line for saying in (_OF_A_PROCESS, _OF_THE_LAUNCHER) for line in lines if saying.match(line)]
-    return "; ".join(found[:3]) or errors[-300:]
+    said, seen = ([line for line in lines if by.match(line)] for by in (_OF_A_PROCESS, _OF_THE_LAUNCHER))
+    return "; ".join((said or seen)[:6]) or errors[-300:]
 
 
 def _said(running: Running) -> list[str]:

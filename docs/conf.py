@@ -70,14 +70,16 @@ def _text(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[st
     lines[:] = text
 
 
-def _report(app: Any, error: Exception | None) -> None:
-    """The report of the quickstart, as it was made, beside the pages."""
+def _reports(app: Any, error: Exception | None) -> None:
+    """The reports of the quickstart and of the evidence, as they were made, beside the pages."""
     if error is None:
-        shutil.copyfile(os.environ["RLCR_QUICKSTART_REPORT"], Path(app.outdir) / "quickstart-report.html")
+        for name in ("quickstart", "evidence"):
+            made = os.environ[f"RLCR_{name.upper()}_REPORT"]
+            shutil.copyfile(made, Path(app.outdir) / f"{name}-report.html")
 
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("source-read", _page)
     app.connect("autodoc-process-docstring", _text)
-    app.connect("build-finished", _report)
+    app.connect("build-finished", _reports)

@@ -1,8 +1,10 @@
 """inspect: `inspect_ai.eval` of a task with a mock model and two epochs, then `inspect score` of its log."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
@@ -19,6 +21,7 @@ from inspect_ai.model import (
 
 from interop.case import Case, split_thought
 from interop.checks import Checks
+from rlcr.adapters.example import copy_example
 from rlcr.adapters.inspect_ai import calibrated
 
 
@@ -28,6 +31,12 @@ def message(text: str) -> ChatMessageAssistant:
     if not thought:
         return ChatMessageAssistant(content=rest)
     return ChatMessageAssistant(content=[ContentReasoning(reasoning=thought), ContentText(text=rest)])
+
+
+def output(text: str) -> ModelOutput:
+    """A reply. Its usage is given, since inspect would count tokens with a file that it downloads."""
+    usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    return ModelOutput(model="mock", choices=[ChatCompletionChoice(message=message(text))], usage=usage)
 
 
 def compare(checks: Checks, what: str, log: EvalLog, case: Case, scorer: str) -> None:
@@ -50,9 +59,7 @@ def main(case: Case, out: Path) -> None:
     left = [list(texts) for texts in case.completions]
 
     def answer(messages: list, *_: object) -> ModelOutput:
-        text = left[int(messages[-1].text.split()[-1])].pop(0)
-        usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return ModelOutput(model="mock", choices=[ChatCompletionChoice(message=message(text))], usage=usage)
+        return output(left[int(messages[-1].text.split()[-1])].pop(0))
 
     samples = [Sample(id=n + 1, input=f"question {n}", target=gold) for n, gold in enumerate(case.golds)]
     (log,) = eval(
@@ -73,6 +80,30 @@ def main(case: Case, out: Path) -> None:
     compare(
         checks, "`inspect score --scorer rlcr/calibrated`", read_eval_log(str(rescored)), case, "calibrated"
     )
+    checks.settings("`inspect_ai.eval` of the copied example", example())
+
+
+def example() -> list[tuple[Any, Any]]:
+    """What comes of the example with a model that is always right and states 0.8."""
+    folder = Path("example").absolute()
+    copy_example("inspect_ai", folder)
+    problems = [json.loads(line) for line in (folder / "problems.jsonl").read_text().splitlines()]
+    golds = {problem["question"]: problem["gold"][0] for problem in problems}
+
+    def right(messages: list, *_: object) -> ModelOutput:
+        (gold,) = [gold for question, gold in golds.items() if question in messages[-1].text]
+        text = f"<think>…</think><answer>{gold}</answer><analysis>…</analysis><confidence>0.8</confidence>"
+        return output(text)
+
+    model = get_model("mockllm/model", custom_outputs=right)
+    (log,) = eval("example/task.py", model=model, log_dir="example-logs", display="none")
+    (scores,) = log.results.scores
+    found = {name: round(metric.value, 12) for name, metric in scores.metrics.items()}
+    return [
+        ({sample.id for sample in log.samples}, {problem["id"] for problem in problems}),
+        (scores.unscored_samples, 0),
+        ((found["accuracy"], found["brier"], found["ece"]), (1.0, 0.04, 0.2)),
+    ]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """TRL: stock `GRPOTrainer` takes two steps on a CPU, sampling what is stored."""
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from interop.case import SAMPLES, Case
 from interop.checks import Checks
 from interop.tokens import model, tokenizer
 from rlcr import group_advantages
+from rlcr.adapters.example import copy_example
 from rlcr.adapters.trl import make_reward
 
 STEPS = 2
@@ -97,6 +100,23 @@ def main(case: Case, out: Path) -> None:
     checks.equal("its advantages, against `rlcr.group_advantages`", found, advantages, within=1e-6)
     logged = [line["rlcr/confidence"] for line in trainer.state.log_history if "rlcr/confidence" in line]
     assert len(logged) == STEPS, trainer.state.log_history
+    checks.settings("`train.py --cpu` in the copied example", example(tokens))
+
+
+def example(tokens: Any) -> list[tuple[Any, Any]]:
+    """What comes of the example with a model of random weights."""
+    folder = Path("example").absolute()
+    copy_example("trl", folder)
+    tokens.save_pretrained(folder / "model")
+    model(len(tokens)).save_pretrained(folder / "model")
+    subprocess.run([sys.executable, "train.py", "model", "--cpu"], cwd=folder, check=True)
+    state = json.loads((folder / "out" / "checkpoint-2" / "trainer_state.json").read_text())
+    steps = [line for line in state["log_history"] if "reward" in line]
+    return [
+        (state["global_step"], 2),
+        (len(steps), 2),
+        *(("rlcr/correctness" in line, True) for line in steps),
+    ]
 
 
 if __name__ == "__main__":

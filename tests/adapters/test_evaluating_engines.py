@@ -100,6 +100,8 @@ def test_inspect_rejoins_thoughts_and_reads_choices() -> None:
         options = [SimpleNamespace(value="bank"), SimpleNamespace(value="mall")]
         found = asyncio.run(score(inspect_state([thought, rest], choices=options), ["B"]))
         assert (found.value, found.metadata["well_formed"]) == (1.0, True)
+        by_letter = {"choices": {"A": "bank", "B": "mall"}}  # as the tasks of rlcr have them
+        assert asyncio.run(score(inspect_state(text("mall"), metadata=by_letter), ["B"])).value == 1.0
         other = inspect_state(text("1/2"), metadata={"verifier": "math"})
         assert asyncio.run(score(other, ["0.5"])).value == 1.0
         silent = inspect_state("", output=SimpleNamespace(choices=[]))

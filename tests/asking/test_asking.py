@@ -187,7 +187,7 @@ def test_it_stops_as_an_adaptive_run_does() -> None:
         ({"threshold": 1.5}, "from 0 to 1"),
         ({"verifier": "exat"}, "did you mean exact?"),
         ({"method": "rlrc"}, "unknown method"),
-        ({"threshold": "no/such.json"}, "the threshold is no number and no file: no/such.json"),
+        ({"threshold": "no/such.json"}, "the threshold is neither a number nor a file: no/such.json"),
         ({"recalibration": "no/such.json"}, "cannot be read"),
         ({"model": "x"}, "leave out model"),
     ],

@@ -40,6 +40,7 @@ def test_only_what_no_form_decides_is_compared() -> None:
     memory: Memory = {}
     numbers = [str(n) for n in range(60)]
     group_many([(of("math"), [*numbers, "0.5", "1/2", "east"])], memory)
+    group_many([(of("math"), [f"${n}" for n in numbers])], memory)  # a unit makes them no less different
     assert memory == {}
     group_many([(of("math"), ["7", "8", "x = 8"])], memory)
     assert memory == {("7", "x = 8"): False, ("x = 8", "7"): False, ("8", "x = 8"): True}

@@ -231,7 +231,7 @@ def test_runs_that_have_answered_nothing_in_common_yet_are_not_called_silent(tmp
         (folder / "records.jsonl").write_text("".join(lines[part]))
     sentence = make_report(read_runs(folders)).sentence
     assert sentence == (
-        "So far, after 8 of 80 answers: there is no question yet that all of them have answered."
+        "So far, after 8 of 80 answers: no question has been answered by every run yet."
     )
 
 

@@ -52,8 +52,8 @@ def calibration(resamples: int = 1000) -> Metric:
 def calibrated(verifier: str = "exact", format: str = "rlcr", think_open: bool = False) -> Scorer:
     """Read the tags, compare the answer with any of the targets, keep the stated confidence.
 
-    The sample's metadata may name another ``verifier``. Its choices, if it has any, are those of the choice
-    verifier.
+    The sample's metadata may name another ``verifier``. Its choices, or those by letter in its metadata, are
+    those of the choice verifier.
     """
     grader = core.Scorer(
         reward="rlvr" if format == "rlvr" else "rlcr", verifier=verifier, format=format, think_open=think_open
@@ -61,10 +61,11 @@ def calibrated(verifier: str = "exact", format: str = "rlcr", think_open: bool =
 
     async def score(state: TaskState, target: Target) -> Score:
         message = state.output.message if state.output.choices else None
+        metadata = state.metadata or {}
         about: dict[str, Any] = {
             "question": state.input_text,
-            "verifier": (state.metadata or {}).get("verifier"),
-            "choices": [choice.value for choice in state.choices] or None,
+            "verifier": metadata.get("verifier"),
+            "choices": [choice.value for choice in state.choices] or metadata.get("choices"),
         }
         row = core.Row.of(message, list(target), about)
         (record,) = await to_thread.run_sync(grader.grade, [row])

@@ -26,7 +26,7 @@ def load_threshold(path: Path, samples: int, recalibration: str | Path | None) -
     """
     if not path.exists():
         raise RlcrError(
-            f"the threshold is no number and no file: {path}; `rlcr select RUN` makes one in the run"
+            f"the threshold is neither a number nor a file: {path}; `rlcr select RUN` makes one in the run"
         )
     stored = _stored(path, "`rlcr select`", path.parent, needs=_PRECISION)
     made_for, column = stored.get("samples", 1), stored.get("confidence", VERBALISED)

@@ -29,6 +29,6 @@ def view(
     serve(watched, port, ready=lambda url: say(f"{url} (Ctrl-C ends it)"))
     if threading.active_count() > 1:
         # A page of very many records is still being made. Python would stop that thread by unwinding it, and
-        # numpy's C++ aborts the process then. Nothing is being written, so that it can simply end.
+        # numpy's C++ aborts the process then. Nothing is being written, so it can simply exit.
         sys.stdout.flush()
         os._exit(0)

@@ -188,9 +188,9 @@ def _math_form(text: str) -> _Form:
     if words is not None:
         return _Form(_plain(words), text)
     whole, unit = formula(text), unit_of(text)
-    if unit is not None:  # 5 cm may be 5, and is not 5 m
-        return _Form(("measured", whole, unit), text, open=True, unit=unit)
     number = _number(whole)
+    if unit is not None:  # 5 cm may be 5, and is not 5 m
+        return _Form(("measured", whole, unit), text, number, open=number is None, unit=unit)
     return _Form(number, text, number) if number is not None else _Form(("formula", whole), text, open=True)
 
 

@@ -73,7 +73,7 @@ def _minus(pairs: Pairs, baseline: int, collapsed: Sequence[Mark]) -> Table:
         "Marked where the interval excludes 0."
     )
     if any(collapsed):
-        caption += " A run that gave up or is never right is never marked better, and none is worse than it."
+        caption += " A run that gave up or is never right is not marked better, nor any other worse than it."
     idle = [name for name, at in (("Task", 1), (_RATED, -1)) if _is_idle(rows, at)]
     columns, shown = without_columns(columns, rows, idle)
     # The name of the first run's table is that of its files; others are told apart by their number.

@@ -175,7 +175,8 @@ class _Making:
         if len(having) > 1 and any(self.evals[n].unfinished for n in having):
             results = results_on_shared(self.pairs, having, scope.tasks, self.marks)
             if not results:
-                return f"{where}: there is no question yet that all of them have answered."
+                task = "of at least one task " if len(scope.tasks) > 1 else ""
+                return f"{where}: {task}no question has been answered by every run yet."
             where += ", on the questions that all of them answered"
 
         def on(tasks: Sequence[str]) -> Differ:

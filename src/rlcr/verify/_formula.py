@@ -59,8 +59,10 @@ _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 _LOWERED = re.compile("[₀₁₂₃₄₅₆₇₈₉]+")
 
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?(\d+)\}?")
-# Three digits of the period at least, in two periods at least.
-_GOING_ON = re.compile(r"(\d*)\.(\d{0,9}?)(?:(\d)\3{2,}|(\d{2,9}?)\4+)(?:\.\.\.|…|\\[lc]?dots)")
+# One digit thrice; more of them twice behind the point, and thrice behind others: e is 2.718281828...
+_GOING_ON = re.compile(
+    r"(\d*)\.(\d{0,9}?)(?:(\d)\3{2,}|(?<=\.)(\d{2,9}?)\4+|(\d{2,9}?)\5{2,})(?:\.\.\.|…|\\[lc]?dots)"
+)
 _THOUSANDS = re.compile(r"([-+]?\d{1,3})((?:(?:\s|\\,|\\ |\{,\})\d{3})+)(\.\d+)?")
 _NAME = r"(?<![\\A-Za-z])"  # the start of a name that is not a LaTeX command already
 _NUMBER_NEXT = r"(?=[\d.\\(√])"
@@ -84,7 +86,7 @@ _SPOKEN: list[tuple[re.Pattern[str], str]] = [
         (rf"{_AFTER_NUMBER}(?:percent|per\s?cent)\b", r"\\%"),
         (r"(?<=\d)\s+x\s+(?=\d)|(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))", r"\\times "),
         (r"\A\W*(?:the\s+set\s+of\s+)?all\s+real(?:s|\s+numbers?)\W*\Z", r"\\mathbb{R}"),
-        *((rf"{_AFTER_NUMBER}{name}\b", rf"\\times {value}") for name, value in _SCALES.items()),
+        *((rf"{_AFTER_NUMBER}{name}s?\b", rf"\\times {value}") for name, value in _SCALES.items()),
     )
 ]
 _REWRITES: list[tuple[re.Pattern[str], str]] = [

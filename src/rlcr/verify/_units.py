@@ -38,7 +38,7 @@ _ONE = (
     rf"((?i:{_LONG})(?![A-Za-z])|[mgshl](?![A-Za-z])|(?<=\s)[LJNVW](?![A-Za-z])|[€£¥₹¢])\.?"
     r"(?:\s*\^\s*\{?\s*([23])\s*\}?|([23²³])|\s+(squared|cubed))?"
 )
-_BEHIND = r"(?:(?<=[\d})π.!])|(?<=\\pi)|(?<=\\pi )|(?<=illion)|(?<=thousand)|(?<=hundred))\s*"
+_BEHIND = r"(?:(?<=[\d})π.!])|(?<=\\pi)|(?<=\\pi )|(?:(?<=illion)|(?<=thousand)|(?<=hundred))(?!s\b))\s*"
 _MEASURED = re.compile(rf"{_BEHIND}{_ONE}(?:\s*(?:/|\bper\b)\s*{_ONE})?[\s.]*\Z")
 _DEGREES = re.compile(
     r"(?:\s*\^\s*\{?\s*\\circ\s*\}?|\s*°|(?<=[\d})])\s*\bdegrees?\b)\s*(C|F|Celsius|Fahrenheit)?[\s.]*\Z",
@@ -49,6 +49,7 @@ _BASED = re.compile(r"\s*-?\d[\dA-F]*\s*_\s*\{?\s*(\d+)\s*\}?[\s.]*")
 _PRICE = re.compile(
     r"(\\\$|[€£¥₹]|\$)\s*(-?\s*\.?\d(?:[\d.,]*\d|\\!|\{,\})*(?:\s*(?:hundred|thousand|[mb]illion|trillion))*)"
 )
+_PLAIN_NUMBER = re.compile(r"[-+]?\s*\d[\d.,\s]*")
 _POWERS = {
     "square": 2,
     "sq": 2,
@@ -70,6 +71,8 @@ def split_unit(text: str) -> tuple[str, str | None]:
     (('12', 'cm^2'), ('15', 'dollar/h'))
     >>> split_unit("60 mph"), split_unit("x + 1"), split_unit("5 g")
     (('60', 'mi/h'), ('x + 1', None), ('5 g', 'g'))
+    >>> split_unit("15 m^2"), split_unit("15m^2"), split_unit("x - 15 m^2")
+    (('15', 'm^2'), ('15m^2', None), ('x - 15 m^2', None))
     """
     bare = TEXT_COMMAND.sub(r" \1 ", DELIMITER.sub(" ", _priced(text))).strip()
     if based := _BASED.fullmatch(bare):
@@ -81,10 +84,27 @@ def split_unit(text: str) -> tuple[str, str | None]:
     if not (found := _MEASURED.search(bare)):
         return text, None
     first, second = found.groups()[:5], found.groups()[5:]
+    if _is_unknown(bare[: found.start()], found[0], *first) and not second[1]:
+        return text, None
     unit = "/".join(_named(*one) for one in (first, second) if one[1])
     # A letter that stands alone may be an unknown; of "m" alone math-verify has decided that it is none.
     kept = unit in ("g", "s", "h", "l") and first[1] == unit
     return (text if kept else bare[: found.start()]), unit
+
+
+def _is_unknown(
+    before: str,
+    written: str,
+    by: str | None,
+    name: str,
+    power: str | None,
+    small: str | None,
+    word: str | None,
+) -> bool:
+    """Whether a letter is rather an unknown: behind a formula, or with a power and no space before it."""
+    if len(name) > 1 or not name.islower() or by or word:
+        return False
+    return not _PLAIN_NUMBER.fullmatch(before) or bool((power or small) and not written[0].isspace())
 
 
 def _priced(text: str) -> str:

@@ -37,7 +37,7 @@ _WARM_UP = "`rlcr sft-data` and `rlcr sft` make it"
 def check_settings(recipe: Recipe) -> None:
     """Raise if the settings contradict each other or name what does not exist."""
     if not recipe.model.strip() or "\0" in recipe.model:
-        raise RlcrError(f"model: {recipe.model!r} names no model: give a folder, or a name on the hub")
+        raise RlcrError(f"model: {recipe.model!r} is not a model name: give a folder, or a name on the hub")
     _check_task("task", recipe.task, recipe.split)
     if not is_built_file(recipe.task):
         checked(get_task(recipe.task), recipe.task_settings)

@@ -19,7 +19,7 @@ def problems(file: str = "problems.jsonl", prompt: str = "rlcr") -> Task:
             id=problem.id,
             input=user_message(problem),
             target=list(problem.gold),
-            metadata={"verifier": problem.verifier},
+            metadata={"verifier": problem.verifier, "choices": problem.extras.get("choices")},
         )
         for problem in read_problems(file)
     ]
