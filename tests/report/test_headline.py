@@ -230,9 +230,7 @@ def test_runs_that_have_answered_nothing_in_common_yet_are_not_called_silent(tmp
         lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
         (folder / "records.jsonl").write_text("".join(lines[part]))
     sentence = make_report(read_runs(folders)).sentence
-    assert sentence == (
-        "So far, after 8 of 80 answers: no question has been answered by every run yet."
-    )
+    assert sentence == ("So far, after 8 of 80 answers: no question has been answered by every run yet.")
 
 
 def test_an_unfinished_run_is_compared_on_what_it_answered(tmp_path: Path) -> None:

@@ -54,6 +54,11 @@ def test_two_processes_make_the_update_of_one(tmp_path: Path) -> None:
         ), case
 
 
+def test_none_leaves_before_the_others_are_done(tmp_path: Path) -> None:
+    torchrun("tests.training.ending", str(tmp_path))
+    assert [(tmp_path / f"process-{rank}").read_text() for rank in (0, 1)] == ["True True"] * 2
+
+
 def test_supervised_training_on_weights_in_parts_is_that_of_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

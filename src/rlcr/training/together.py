@@ -1,7 +1,9 @@
-"""When one of several processes of a run ends, the others end too, and say so in one line.
+"""The processes of a run end together: when one fails, the others say so in one line; when all are done, none
+leaves before the others.
 
 A process that waits for one that is gone finds out by a broken connection (gloo), or not at all before its
-timeout (NCCL); the launcher finds out at once, and sends SIGTERM to the others.
+timeout (NCCL); the launcher finds out at once, and sends SIGTERM to the others. And one that simply exits may
+be aborted on its way out by the threads of its connections, after everything has been saved.
 """
 
 from __future__ import annotations
@@ -22,19 +24,31 @@ _TEXTS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe"
 
 @contextmanager
 def ending_together() -> Iterator[None]:
-    """Turns the end of another process, or of this one by its launcher, into one line."""
+    """Turns the end of another process, or of this one by its launcher, into one line.
+
+    At the end it waits for the others and closes the connections to them.
+    """
     if processes() == 1:
         yield
         return
     before = signal.signal(signal.SIGTERM, _terminated)
     try:
         yield
+        _leave()
     except Exception as error:
         if isinstance(error, RlcrError) or not _is_lost(error):
             raise
         raise RlcrError(_line("another process of this run has ended")) from error
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _leave() -> None:
+    import torch
+
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
 
 
 def _terminated(*_: Any) -> None:
