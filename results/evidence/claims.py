@@ -1,7 +1,8 @@
 """The paper's claims, one by one: what these runs say of each, with the number and its interval.
 
 A claim is supported when the whole interval lies where the paper says, contradicted when the whole interval
-lies elsewhere, and open otherwise. What has not been run is said to be missing. Differences between answers
+lies elsewhere, and open otherwise; the calibration of a model that gave up decides nothing. What has not been
+run is said to be missing. Differences between answers
 to the same questions are paired; where only two summaries are kept, they are taken for independent. All runs
 are of a model of 135M parameters on small tasks: support here is a check of the mechanism, not of the paper's
 scale.
@@ -131,7 +132,15 @@ def _difference(
     if difference is None or difference.value is None or difference.low is None or difference.high is None:
         return Finding(claim, what, None, None, None, "open")
     low, high = difference.low, difference.high
+    if metric != "accuracy" and (_gave_up(first, family) or _gave_up(second, family)):
+        return Finding(claim, f"{what}; one gave up", difference.value, low, high, "open")
     return Finding(claim, what, difference.value, low, high, judge(low, high))
+
+
+def _gave_up(outcomes: Sequence[Outcome], family: str) -> bool:
+    """Whether hardly an answer is right: that its confidence is then low is no merit."""
+    correct, _, _ = answers(outcomes, family)
+    return sum(correct) < COLLAPSED * len(correct)
 
 
 def _collapse(claim: str, variant: str) -> Finding:

@@ -54,3 +54,10 @@ def test_of_two_independent_estimates_half_widths_add_in_squares() -> None:
     assert (found.value, found.low, found.high) == pytest.approx((0.3, 0.25, 0.35))
     assert found.verdict == "supported"
     assert apart("claim", "what", first, second, above(0.3)).verdict == "open"
+
+
+def test_the_calibration_of_a_model_that_gave_up_decides_nothing() -> None:
+    found = [one for one in findings() if one["claim"] == "Abstention-RL is weaker than RLCR"]
+    verdicts = {one["measured"]: one["verdict"] for one in found}
+    assert verdicts["accuracy, difference, chains"] == "supported"
+    assert verdicts["brier, difference, chains; one gave up"] == "open"  # never right, and unsure: 0.02
