@@ -102,6 +102,7 @@ bench-training: setup
 	$(BIN)/python benchmarks/bench_training.py --shape 96/192/16 --micro 16 4 --write
 	$(BIN)/python benchmarks/bench_training.py --shape quickstart --rounds 5 --write
 	$(BIN)/python benchmarks/bench_sampling.py --shape 1/16/512/64 --ways ours generate --write
+	$(BIN)/python benchmarks/bench_sampling.py --shape 12/8/61/45 --cpu --ways ours generate --write
 	$(BIN)/python benchmarks/bench_growth.py --rounds 1
 
 # The quickstart's report is a page of the site; it is made if it is not there, which takes ten minutes.
