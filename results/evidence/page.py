@@ -12,7 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from results.evidence.plan import ON_THE_PAGE, answers_of
+from results.evidence.plan import ON_THE_PAGE, ONE_SEED, answers_of
 
 from rlcr.errors import RlcrError
 from rlcr.evaluate.importing import TableColumns, import_run
@@ -22,6 +22,7 @@ from rlcr.runs.lines import json_line
 from rlcr.runs.store import open_run
 
 REPORT = "report.html"
+_MODEL = f"SmolLM2-135M, seed {ONE_SEED}"
 _COLUMNS = TableColumns("completion", "gold", "question", id="id")
 
 
@@ -45,8 +46,8 @@ def make(out: Path) -> Path:
         raise RlcrError(f"missing: {', '.join(missing)}; `make evidence` makes them")
     runs = [out / shown for shown in ON_THE_PAGE]
     for run in runs:
-        kept, name = answers_of(run.name), run.name
-        import_run(kept, run, _COLUMNS, format="confidence", verifier="math", task="chains", model=name)
+        kept = answers_of(run.name)
+        import_run(kept, run, _COLUMNS, format="confidence", verifier="math", task="chains", model=_MODEL)
     write_report(runs, out / REPORT)
     return out / REPORT
 

@@ -113,6 +113,7 @@ def test_unscorable_is_not_wrong(server: RewardServer) -> None:
         (b'{"rows": 3}', "rows: expected a list"),
         (b'{"rows": [3]}', "row 0: expected an object"),
         (b'{"rows": [{"completion": "x"}]}', "row 0: has no gold"),
+        (b'{"rows": [{"completion": "x", "golds": "y"}]}', "row 0: unknown key 'golds'; did you mean gold?"),
         (
             b'{"rows": [{"completion": "x", "gold": "y", "verifier": "mtah"}]}',
             "row 0: unknown verifier 'mtah': did you mean math?",

@@ -180,6 +180,8 @@ e | 2.718281828...
 5 million | 5 millions
 2000 | 2 thousands
 15 | 15 m^2
+9m^2 | 9 m^2
+9 m^2 | 9m^2
 """
 
 WRONG = r"""

@@ -98,11 +98,11 @@ def _rows(body: Json, scorer: Scorer) -> object:
     for number, given in enumerate(_list(body, "rows")):
         if not isinstance(given, Mapping):
             raise BadRequest(f"row {number}: expected an object, found {described(given)}")
+        known = (*_ROW, *_GYM) if given.get("verifier") == "gym" else _ROW
+        _check_keys(given, known, f"row {number}")  # first: "golds" is rather misspelt than missing
         missing = [key for key in ("completion", "gold") if key not in given]
         if missing:
             raise BadRequest(f"row {number}: has no {' and no '.join(missing)}")
-        known = (*_ROW, *_GYM) if given.get("verifier") == "gym" else _ROW
-        _check_keys(given, known, f"row {number}")
         rest = {key: value for key, value in given.items() if key not in ("completion", "gold")}
         rows.append(Row.of(given["completion"], given["gold"], rest))
     found = scorer.score(rows)

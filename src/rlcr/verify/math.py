@@ -3,7 +3,7 @@
 Different from the authors' grading, which never parses the gold, so that 0.5 and 1/2 differ; theirs is
 :mod:`rlcr.verify.paper`. Rules, first that applies, for each alias of the gold:
 
-- An answer that is the gold, character for character, is correct.
+- An answer that is the gold, character for character, is correct; ``9m^2`` is ``9 m^2``.
 - Two plain integers are compared as integers.
 - A gold that is text (``\\text{east}``) is compared as text, as in :func:`rlcr.verify.exact.same_text`.
 - An answer of more than 2,000 characters, or with brackets nested more than 10 deep, is wrong; so is one
@@ -55,6 +55,7 @@ _COUNTED = {
         for name in ("hundred", "thousand", "million", "billion", "trillion", "dozen")
     },
 }
+_SPACE_BEHIND_NUMBER = re.compile(r"(?<=\d)\s+(?=[A-Za-z])")
 _SENTENCE_END = re.compile(r"(?<=[.?!])\s+")
 
 
@@ -76,6 +77,10 @@ def _golds(problem: Problem, answer: str | None) -> Sequence[str]:
     return [*problem.gold, *(f"{gold} {name}" for gold in plain for name in names)]
 
 
+def _unspaced(text: str) -> str:
+    return _SPACE_BEHIND_NUMBER.sub("", text)
+
+
 def first_look(golds: Sequence[str], answer: str | None) -> Verdict | Job:
     r"""The verdict where it takes no sympy, else the job for a worker.
 
@@ -90,7 +95,7 @@ def first_look(golds: Sequence[str], answer: str | None) -> Verdict | Job:
         return Verdict("unscorable", "the problem has no gold")
     if not answer:
         return NO_ANSWER
-    if answer in golds:
+    if answer in golds or _unspaced(answer) in map(_unspaced, golds):
         return CORRECT
     if len(answer) > MAX_CHARACTERS:
         return Verdict("wrong", f"answer is longer than {MAX_CHARACTERS:,} characters")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # RLCR with OpenRLHF 0.11: python prepare.py && ./run.sh MODEL. Further settings of OpenRLHF may follow the model.
 set -euo pipefail
-model=$1; shift
+model=${1:?usage: run.sh MODEL [settings]}; shift
 python -m openrlhf.cli.train_ppo_ray \
   --actor.model_name_or_path "$model" \
   --reward.remote_url reward_func.py \

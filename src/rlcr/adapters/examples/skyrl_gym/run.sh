@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # RLCR with SkyRL 0.3: python prepare.py && ./run.sh MODEL. Further settings of SkyRL may follow the model.
 set -euo pipefail
-model=$1; shift
+model=${1:?usage: run.sh MODEL [settings]}; shift
 python main.py \
   trainer.policy.model.path="$model" \
   trainer.algorithm.advantage_estimator=grpo \

@@ -19,7 +19,9 @@ rows = [
     }
     for problem in read_problems("problems.jsonl")
 ]
-cpu = "--cpu" in sys.argv
+models, cpu = [one for one in sys.argv[1:] if one != "--cpu"], "--cpu" in sys.argv
+if len(models) != 1:
+    sys.exit("usage: python train.py MODEL [--cpu]")
 config = GRPOConfig(
     output_dir="out",
     # What makes it RLCR: no division by the spread, token-mean loss, no KL.
@@ -39,7 +41,7 @@ config = GRPOConfig(
     gradient_checkpointing=not cpu,
 )
 GRPOTrainer(
-    model=sys.argv[1],
+    model=models[0],
     reward_funcs=make_reward(gold="gold", verifier_column="verifier", choices="choices"),
     args=config,
     train_dataset=Dataset.from_list(rows),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # RLCR with verl 0.9: python prepare.py && ./run.sh MODEL. Further settings of verl may follow the model.
 set -euo pipefail
-model=$1; shift
+model=${1:?usage: run.sh MODEL [settings]}; shift
 python -m verl.trainer.main_ppo \
   algorithm.adv_estimator=grpo \
   algorithm.norm_adv_by_std_in_grpo=False \
