@@ -81,30 +81,23 @@ def split_unit(text: str) -> tuple[str, str | None]:
         return bare[: degrees.start()], f"degree {degrees[1][0].upper()}" if degrees[1] else "degree"
     if half := _HALF_DAY.search(bare):
         return bare[: half.start()], f"{half[1].lower()}.m."
-    if not (found := _MEASURED.search(bare)):
+    found = _MEASURED.search(bare)
+    if not found or _is_unknown(found):
         return text, None
     first, second = found.groups()[:5], found.groups()[5:]
-    if _is_unknown(bare[: found.start()], found[0], *first) and not second[1]:
-        return text, None
     unit = "/".join(_named(*one) for one in (first, second) if one[1])
     # A letter that stands alone may be an unknown; of "m" alone math-verify has decided that it is none.
     kept = unit in ("g", "s", "h", "l") and first[1] == unit
     return (text if kept else bare[: found.start()]), unit
 
 
-def _is_unknown(
-    before: str,
-    written: str,
-    by: str | None,
-    name: str,
-    power: str | None,
-    small: str | None,
-    word: str | None,
-) -> bool:
+def _is_unknown(found: re.Match[str]) -> bool:
     """Whether a letter is rather an unknown: behind a formula, or with a power and no space before it."""
-    if len(name) > 1 or not name.islower() or by or word:
+    by, name, power, raised, word, _, per, *_ = found.groups()
+    if len(name) > 1 or not name.islower() or by or word or per:
         return False
-    return not _PLAIN_NUMBER.fullmatch(before) or bool((power or small) and not written[0].isspace())
+    before, spaced = found.string[: found.start()], found[0][0].isspace()
+    return not _PLAIN_NUMBER.fullmatch(before) or bool((power or raised) and not spaced)
 
 
 def _priced(text: str) -> str:
